@@ -119,16 +119,21 @@ Error* start_transfer(const Buffer& buffer, void* destination, std::size_t offse
   return nullptr;
 }
 
-Error* copy_to(Device& device, const Buffer& buffer, Buffer** out) {
+// To where the memory is; NULL: the device's own.
+plm_memory kind_of(const Memory* memory) {
+  return memory == nullptr ? PLM_MEMORY_DEVICE : memory->kind;
+}
+
+Error* copy_to(Device& device, plm_memory memory, const Buffer& buffer, Buffer** out) {
   const std::size_t bytes = plm_buffer_byte_size(buffer.handle.get());
   std::vector<std::byte> data(bytes);
   PLIMSOLL_PJRT_RETURN_IF_ERROR(
       from_status(plm_buffer_read(buffer.handle.get(), data.data(), bytes)));
   plm_buffer* made = nullptr;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
-      plm_buffer_from_host(device.context.get(), plm_buffer_dtype(buffer.handle.get()),
-                           plm_buffer_dims(buffer.handle.get()),
-                           plm_buffer_rank(buffer.handle.get()), data.data(), nullptr, &made)));
+      plm_buffer_from_host_in(device.context.get(), memory, plm_buffer_dtype(buffer.handle.get()),
+                              plm_buffer_dims(buffer.handle.get()),
+                              plm_buffer_rank(buffer.handle.get()), data.data(), nullptr, &made)));
   *out = new Buffer(&device, made);
   return nullptr;
 }
@@ -156,7 +161,9 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
       return invalid_argument(std::to_string(args->num_byte_strides) + " strides of " +
                               std::to_string(args->num_dims) + " dims");
     }
-    const bool lends = (args->host_buffer_semantics == kImmutableZeroCopy ||
+    const plm_memory memory = kind_of(args->memory);
+    const bool lends = memory == PLM_MEMORY_DEVICE &&
+                       (args->host_buffer_semantics == kImmutableZeroCopy ||
                         args->host_buffer_semantics == kMutableZeroCopy) &&
                        plm_dtype_bits(dtype) >= 8 && is_dense(*args, plm_dtype_size(dtype));
     plm_buffer* made = nullptr;
@@ -181,8 +188,9 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
       dense.erase(dense.begin());
       strides = dense.data();
     }
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_from_host(
-        device->context.get(), dtype, args->dims, args->num_dims, args->data, strides, &made)));
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        from_status(plm_buffer_from_host_in(device->context.get(), memory, dtype, args->dims,
+                                            args->num_dims, args->data, strides, &made)));
     args->buffer = new Buffer(device, made);
     args->done_with_host_buffer = make_ended_event(nullptr);
     return nullptr;
@@ -223,8 +231,9 @@ Error* Client_CreateUninitializedBuffer(Client_CreateUninitializedBuffer_Args* a
     const std::uint64_t zero[2] = {};
     const std::vector<std::int64_t> strides(args->num_dims, 0);
     plm_buffer* made = nullptr;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_from_host(
-        device->context.get(), dtype, args->dims, args->num_dims, zero, strides.data(), &made)));
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
+        plm_buffer_from_host_in(device->context.get(), kind_of(args->memory), dtype, args->dims,
+                                args->num_dims, zero, strides.data(), &made)));
     args->buffer = new Buffer(device, made);
     return nullptr;
   });
@@ -278,7 +287,7 @@ Error* Buffer_Device(Buffer_Device_Args* args) {
 }
 
 Error* Buffer_Memory(Buffer_Memory_Args* args) {
-  args->memory = &args->buffer->device->memory;
+  args->memory = &args->buffer->device->memory_of(plm_buffer_memory(args->buffer->handle.get()));
   return nullptr;
 }
 
@@ -297,7 +306,8 @@ Error* Buffer_CopyToDevice(Buffer_CopyToDevice_Args* args) {
     Device* device = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
         find_device(*args->buffer->device->client, args->device, nullptr, device));
-    return copy_to(*device, *args->buffer, &args->copy);
+    return copy_to(*device, plm_buffer_memory(args->buffer->handle.get()), *args->buffer,
+                   &args->copy);
   });
 }
 
@@ -306,7 +316,7 @@ Error* Buffer_CopyToMemory(Buffer_CopyToMemory_Args* args) {
     Device* device = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
         find_device(*args->buffer->device->client, nullptr, args->memory, device));
-    return copy_to(*device, *args->buffer, &args->copy);
+    return copy_to(*device, kind_of(args->memory), *args->buffer, &args->copy);
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/client.h"
 
+#include <iterator>
 #include <utility>
 
 #include "plugins/pjrt/api.h"
@@ -82,14 +83,21 @@ Error* Client_Create(Client_Create_Args* args) {
       device->description.kind = plm_context_device(context);
       device->description.text =
           "PlimsollDevice(id=" + std::to_string(id) + ", " + device->description.kind + ")";
-      device->memory.table = &kMemoryTable;
-      device->memory.device = device.get();
-      device->memory.text = "PlimsollMemory(id=" + std::to_string(id) + ", device)";
-      device->memories[0] = &device->memory;
+      for (const plm_memory kind : {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST}) {
+        Memory& memory = device->memory_of(kind);
+        memory.table = &kMemoryTable;
+        memory.device = device.get();
+        memory.kind = kind;
+        memory.id = static_cast<int>(id + (kind == PLM_MEMORY_HOST ? options.num_devices : 0));
+        memory.text =
+            "PlimsollMemory(id=" + std::to_string(memory.id) + ", " + kMemoryKinds[kind] + ")";
+        device->memories[kind] = &memory;
+      }
       client->is_host_memory = plm_context_is_host_memory(context) != 0;
       client->topology.descriptions.push_back(&device->description);
       client->devices.push_back(device.get());
       client->memories.push_back(&device->memory);
+      client->memories.push_back(&device->host_memory);
       client->owned.push_back(std::move(device));
     }
     args->client = client.release();
@@ -218,7 +226,7 @@ Error* Device_LocalHardwareId(Device_LocalHardwareId_Args* args) {
 
 Error* Device_AddressableMemories(Device_AddressableMemories_Args* args) {
   args->memories = args->device->memories;
-  args->num_memories = 1;
+  args->num_memories = std::size(args->device->memories);
   return nullptr;
 }
 
@@ -262,19 +270,19 @@ Error* Device_GetAttributes(Device_GetAttributes_Args* args) {
   return nullptr;
 }
 
-// The memory.
+// Memories.
 
 Error* Memory_Id(Memory_Id_Args* args) {
-  args->id = args->memory->device->description.id;
+  args->id = args->memory->id;
   return nullptr;
 }
 
 Error* Memory_Kind(Memory_Kind_Args* args) {
-  return give_text(args->text, args->text_size, kMemoryKind);
+  return give_text(args->text, args->text_size, kMemoryKinds[args->memory->kind]);
 }
 
 Error* Memory_Kind_Id(Memory_Kind_Id_Args* args) {
-  args->kind_id = 0;
+  args->kind_id = args->memory->kind;
   return nullptr;
 }
 

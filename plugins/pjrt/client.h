@@ -11,8 +11,8 @@
 
 #include "plugins/pjrt/error.h"
 
-// One client: devices that are contexts of their own, each with its limit and one memory. All of it
-// lives as long as the client does.
+// One client: devices that are contexts of their own, each with its limit, its own memory and the
+// host's beside it, which no limit counts. All of it lives as long as the client does.
 
 struct plimsoll::pjrt::abi::DeviceDescription {
   int id = 0;
@@ -22,6 +22,8 @@ struct plimsoll::pjrt::abi::DeviceDescription {
 struct plimsoll::pjrt::abi::Memory {
   const MemoryTable* table;  // first: frameworks read it
   Device* device = nullptr;
+  plm_memory kind = PLM_MEMORY_DEVICE;
+  int id = 0;
   std::string text;
   std::mutex mutex;  // guards user_data
   struct UserData {
@@ -40,8 +42,10 @@ struct plimsoll::pjrt::abi::Device {
   Client* client = nullptr;
   DeviceDescription description;
   std::unique_ptr<plm_context, DestroyContext> context;
-  Memory memory;
-  Memory* memories[1] = {};
+  Memory memory, host_memory;
+  Memory* memories[2] = {};
+
+  Memory& memory_of(plm_memory kind) { return kind == PLM_MEMORY_HOST ? host_memory : memory; }
 };
 
 struct plimsoll::pjrt::abi::TopologyDescription {
@@ -63,7 +67,8 @@ namespace plimsoll::pjrt {
 using abi::Client;
 
 inline constexpr char kPlatformName[] = "plimsoll";
-inline constexpr char kMemoryKind[] = "device";
+// JAX's words, by plm_memory.
+inline constexpr const char* kMemoryKinds[] = {"device", "pinned_host"};
 
 // The device of `memory`, or without one `device`; the first where both are NULL. INVALID_ARGUMENT
 // for those of another client.

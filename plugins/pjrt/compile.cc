@@ -88,6 +88,16 @@ Error* assign_devices(const Client& client, const CompileOptions& options, Compi
   return nullptr;
 }
 
+// Adds where an array is, and its bytes to those of that memory.
+void add_memory(const plm_value_info& info, CompiledProgram::MemoryKinds& kinds,
+                std::int64_t& on_device, std::int64_t& on_host) {
+  const std::string_view kind = kMemoryKinds[info.memory];
+  kinds.texts.push_back(kind.data());
+  kinds.sizes.push_back(kind.size());
+  (info.memory == PLM_MEMORY_HOST ? on_host : on_device) +=
+      static_cast<std::int64_t>(info.byte_size);
+}
+
 Error* describe(CompiledProgram& program) {
   plm_executable* const executable = program.executables.front().get();
   program.name = plm_executable_name(executable);
@@ -96,12 +106,13 @@ Error* describe(CompiledProgram& program) {
   program.parameter_count = plm_executable_parameter_count(executable);
   for (std::size_t i = 0; i < program.parameter_count; ++i) {
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_executable_parameter(executable, i, &info)));
-    program.parameter_bytes += static_cast<std::int64_t>(info.byte_size);
+    add_memory(info, program.parameter_kinds, program.parameter_bytes,
+               program.host_parameter_bytes);
   }
   const std::size_t results = plm_executable_result_count(executable);
   for (std::size_t i = 0; i < results; ++i) {
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_executable_result(executable, i, &info)));
-    program.result_bytes += static_cast<std::int64_t>(info.byte_size);
+    add_memory(info, program.result_kinds, program.result_bytes, program.host_result_bytes);
     if (info.aliased_parameter >= 0) {
       program.aliased_bytes += static_cast<std::int64_t>(info.byte_size);
     }
@@ -109,9 +120,6 @@ Error* describe(CompiledProgram& program) {
     program.dims.insert(program.dims.end(), info.dims, info.dims + info.rank);
     program.ranks.push_back(info.rank);
   }
-  const std::size_t most = std::max(results, program.parameter_count);
-  program.memory_kinds.assign(most, kMemoryKind);
-  program.memory_kind_sizes.assign(most, std::string_view(kMemoryKind).size());
   return nullptr;
 }
 

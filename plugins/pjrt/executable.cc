@@ -40,10 +40,11 @@ std::string device_assignment(const CompiledProgram& program) {
   return bytes;
 }
 
-Error* give_memory_kinds(Executable_MemoryKinds_Args* args, std::size_t count) {
-  args->count = count;
-  args->memory_kinds = args->executable->program->memory_kinds.data();
-  args->memory_kind_sizes = args->executable->program->memory_kind_sizes.data();
+Error* give_memory_kinds(Executable_MemoryKinds_Args* args,
+                         const CompiledProgram::MemoryKinds& kinds) {
+  args->count = kinds.texts.size();
+  args->memory_kinds = kinds.texts.data();
+  args->memory_kind_sizes = kinds.sizes.data();
   return nullptr;
 }
 
@@ -113,11 +114,11 @@ Error* Executable_GetCostAnalysis(Executable_GetCostAnalysis_Args* args) {
 }
 
 Error* Executable_OutputMemoryKinds(Executable_OutputMemoryKinds_Args* args) {
-  return give_memory_kinds(args, args->executable->program->types.size());
+  return give_memory_kinds(args, args->executable->program->result_kinds);
 }
 
 Error* Executable_ParameterMemoryKinds(Executable_ParameterMemoryKinds_Args* args) {
-  return give_memory_kinds(args, args->executable->program->parameter_count);
+  return give_memory_kinds(args, args->executable->program->parameter_kinds);
 }
 
 Error* Executable_OutputElementTypes(Executable_OutputElementTypes_Args* args) {
@@ -152,8 +153,8 @@ Error* Executable_GetCompiledMemoryStats(Executable_GetCompiledMemoryStats_Args*
   args->temp_size_in_bytes =
       std::max<std::int64_t>(0, peak - program.parameter_bytes - (outputs - program.aliased_bytes));
   args->host_generated_code_size_in_bytes = 0;
-  args->host_argument_size_in_bytes = 0;
-  args->host_output_size_in_bytes = 0;
+  args->host_argument_size_in_bytes = program.host_parameter_bytes;
+  args->host_output_size_in_bytes = program.host_result_bytes;
   args->host_alias_size_in_bytes = 0;
   args->host_temp_size_in_bytes = 0;
   if (PLIMSOLL_PJRT_KNOWS(args, peak_memory_in_bytes)) args->peak_memory_in_bytes = peak;

@@ -31,10 +31,13 @@ struct CompiledProgram {
   std::vector<abi::ElementType> types;
   std::vector<std::int64_t> dims;
   std::vector<std::size_t> ranks;
-  std::int64_t parameter_bytes = 0, result_bytes = 0, aliased_bytes = 0;
-  // The memory kinds of parameters or results, whichever are more.
-  std::vector<const char*> memory_kinds;
-  std::vector<std::size_t> memory_kind_sizes;
+  std::int64_t parameter_bytes = 0, result_bytes = 0, aliased_bytes = 0;  // in device memory
+  std::int64_t host_parameter_bytes = 0, host_result_bytes = 0;
+  struct MemoryKinds {
+    std::vector<const char*> texts;
+    std::vector<std::size_t> sizes;
+  };
+  MemoryKinds parameter_kinds, result_kinds;
 };
 
 // Compiles `program` as it came, with the options as they came.

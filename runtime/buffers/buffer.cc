@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/buffers/dispatcher.h"
 #include "runtime/ir/narrow.h"
 #include "runtime/memory/budget/admission.h"
@@ -119,7 +120,16 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,
-                                               std::span<const std::int64_t> byte_strides) {
+                                               std::span<const std::int64_t> byte_strides,
+                                               bool to_host) {
+  if (to_host) {
+    PLIMSOLL_ASSIGN_OR_RETURN(HostMemory host,
+                              HostMemory::allocate(budget->shared_device(), shape.byte_size()));
+    std::vector<std::byte> dense;
+    const void* const from = in_order(shape, data, byte_strides, dense);
+    if (shape.byte_size() > 0) std::memcpy(host.data(), from, at(shape.byte_size()));
+    return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(host))), true);
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation room, allocate(*budget, dispatcher, shape));
   std::vector<std::byte> dense;
   PLIMSOLL_RETURN_IF_ERROR(copy(*budget, room.data(), in_order(shape, data, byte_strides, dense),
@@ -157,6 +167,10 @@ Status read(const Buffer& buffer, std::span<std::byte> out) {
                                " was deleted or donated");
   }
   PLIMSOLL_RETURN_IF_ERROR(content->wait());
+  if (buffer.is_on_host()) {
+    if (!out.empty()) std::memcpy(out.data(), content->data(), out.size());
+    return ok_status();
+  }
   return read(*content.get(), buffer.shape(), *buffer.budget(), out);
 }
 

@@ -16,19 +16,24 @@ namespace plimsoll::buffers {
 
 class Dispatcher;
 
-// A user's handle on an array in device memory, under a budget's limit. Its content may be pending;
-// it is deleted once it has none any more, by remove() or because a run was given it for good.
-// Thread-safe.
+// A user's handle on an array in device memory, under a budget's limit, or in host memory beside
+// it. Its content may be pending; it is deleted once it has none any more, by remove() or because a
+// run was given it for good. Thread-safe.
 class Buffer {
  public:
-  // `shape`: an array.
-  Buffer(ir::Shape shape, std::shared_ptr<memory::Budget> budget, ContentRef content)
-      : shape_(std::move(shape)), budget_(std::move(budget)), content_(std::move(content)) {}
+  // `shape`: an array. `is_on_host`: its memory is the host's.
+  Buffer(ir::Shape shape, std::shared_ptr<memory::Budget> budget, ContentRef content,
+         bool is_on_host = false)
+      : shape_(std::move(shape)),
+        budget_(std::move(budget)),
+        is_on_host_(is_on_host),
+        content_(std::move(content)) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   const ir::Shape& shape() const { return shape_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }
+  bool is_on_host() const { return is_on_host_; }
 
   // Holds the content for one that reads it; empty when deleted.
   ContentRef content() const;
@@ -40,6 +45,7 @@ class Buffer {
  private:
   const ir::Shape shape_;
   const std::shared_ptr<memory::Budget> budget_;
+  const bool is_on_host_;
   mutable std::mutex mutex_;  // guards content_
   ContentRef content_;
 };
@@ -51,11 +57,13 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
 
 // A dense row-major copy of `data`, whose element (i, j, ..) is at i * byte_strides[0] + j *
 // byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero; with them
-// an element below a byte has a byte of its own. Read before it returns.
+// an element below a byte has a byte of its own. Read before it returns. `to_host`: the copy is in
+// host memory, which no limit counts.
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,
-                                               std::span<const std::int64_t> byte_strides);
+                                               std::span<const std::int64_t> byte_strides,
+                                               bool to_host = false);
 
 // The caller's memory itself, which it leaves as it is until `release` is called; its bytes count
 // under the limit until then. Where the device can't use it (not the host's memory, or `data` not
@@ -68,7 +76,7 @@ Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::B
 // Copies the value to host memory, dense and row-major; blocks while it is pending. `out` has the
 // shape's byte size. FAILED_PRECONDITION when it was deleted; else the error of its making.
 Status read(const Buffer& buffer, std::span<std::byte> out);
-// The same of a content that is ready.
+// The same of a content in device memory that is ready.
 Status read(const Content& content, const ir::Shape& shape, memory::Budget& budget,
             std::span<std::byte> out);
 

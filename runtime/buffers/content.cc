@@ -8,13 +8,16 @@ Storage& Storage::operator=(Storage&& other) noexcept {
   let_go();
   allocation_ = std::move(other.allocation_);
   release_ = std::exchange(other.release_, nullptr);
+  host_ = std::move(other.host_);
   is_borrowed_ = std::exchange(other.is_borrowed_, false);
+  is_on_host_ = std::exchange(other.is_on_host_, false);
   return *this;
 }
 
 // The books first: who is told may give the bytes to somebody else at once.
 void Storage::let_go() noexcept {
   allocation_ = memory::Allocation();
+  host_ = HostMemory();
   if (release_ != nullptr) std::exchange(release_, nullptr)();
 }
 
@@ -80,7 +83,7 @@ void* Content::data() const {
 
 bool Content::is_own() const {
   const std::lock_guard lock(mutex_);
-  return !storage_.is_borrowed();
+  return storage_.is_own();
 }
 
 memory::Allocation Content::take() {

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/buffers/host_memory.h"
 #include "runtime/memory/budget/budget.h"
 
 namespace plimsoll::buffers {
 
-// Device memory of one value: the library's own, or borrowed from a caller who is told when nobody
-// uses it any more.
+// Memory of one value: of the device, the library's own or borrowed from a caller who is told when
+// nobody uses it any more; or of the host.
 class Storage {
  public:
   Storage() = default;
@@ -24,21 +25,24 @@ class Storage {
   // thread lets go last, and must not throw.
   Storage(memory::Allocation booking, std::function<void()> release)
       : allocation_(std::move(booking)), release_(std::move(release)), is_borrowed_(true) {}
+  explicit Storage(HostMemory host) : host_(std::move(host)), is_on_host_(true) {}
   Storage(Storage&& other) noexcept { *this = std::move(other); }
   Storage& operator=(Storage&& other) noexcept;
   ~Storage() { let_go(); }
 
-  void* data() const { return allocation_.data(); }
-  bool is_borrowed() const { return is_borrowed_; }
-  // Precondition: not borrowed.
+  void* data() const { return is_on_host_ ? host_.data() : allocation_.data(); }
+  // Whether it is device memory of the library's own.
+  bool is_own() const { return !is_borrowed_ && !is_on_host_; }
+  // Precondition: own.
   memory::Allocation take() { return std::move(allocation_); }
 
  private:
   void let_go() noexcept;
 
   memory::Allocation allocation_;
+  HostMemory host_;
   std::function<void()> release_;
-  bool is_borrowed_ = false;
+  bool is_borrowed_ = false, is_on_host_ = false;
 };
 
 // The bytes of a value that may still be in the making: pending, then ready or failed, for good.

@@ -141,7 +141,17 @@ extern "C" {
 plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype, const int64_t* dims,
                                  size_t rank, const void* data, const int64_t* byte_strides,
                                  plm_buffer** out) {
+  return plm_buffer_from_host_in(context, PLM_MEMORY_DEVICE, dtype, dims, rank, data, byte_strides,
+                                 out);
+}
+
+plm_status* plm_buffer_from_host_in(plm_context* context, plm_memory memory, plm_dtype dtype,
+                                    const int64_t* dims, size_t rank, const void* data,
+                                    const int64_t* byte_strides, plm_buffer** out) {
   return guarded(context, [&]() -> Status {
+    if (memory != PLM_MEMORY_DEVICE && memory != PLM_MEMORY_HOST) {
+      return invalid_argument("buffer: memory " + std::to_string(memory) + " does not exist");
+    }
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "buffer: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
@@ -152,8 +162,8 @@ plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype, const in
     std::span<const std::int64_t> strides;
     if (byte_strides != nullptr) strides = {byte_strides, rank};
     PLIMSOLL_ASSIGN_OR_RETURN(
-        auto made,
-        buffers::copy_from_host(owner.budget(), &owner.dispatcher(), shape, data, strides));
+        auto made, buffers::copy_from_host(owner.budget(), &owner.dispatcher(), shape, data,
+                                           strides, memory == PLM_MEMORY_HOST));
     *out = new plm_buffer(std::move(made));
     return ok_status();
   });
@@ -199,6 +209,9 @@ const int64_t* plm_buffer_dims(const plm_buffer* buffer) {
 }
 size_t plm_buffer_byte_size(const plm_buffer* buffer) {
   return buffer == nullptr ? 0 : static_cast<size_t>(buffer->buffer->shape().byte_size());
+}
+plm_memory plm_buffer_memory(const plm_buffer* buffer) {
+  return buffer != nullptr && buffer->buffer->is_on_host() ? PLM_MEMORY_HOST : PLM_MEMORY_DEVICE;
 }
 int plm_buffer_is_deleted(const plm_buffer* buffer) {
   if (c_api::is_inherited(buffer)) return 1;

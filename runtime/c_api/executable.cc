@@ -8,6 +8,7 @@
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
 #include "runtime/ir/dataflow/result_names.h"
+#include "runtime/ir/host_leaves.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/sharding.h"
 #include "runtime/passes/passes.h"
@@ -169,6 +170,25 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
   return module;
 }
 
+// What the program keeps in host memory between runs, where the caller leaves it to the program.
+void place_on_host(const ir::Module& module, const plm_executable_options& options,
+                   executor::ServedProgram& served) {
+  const std::vector<bool> parameters = ir::host_parameters(module);
+  const std::vector<ParameterResidency> by_program = planner::default_residency(module);
+  served.donated_on_host.assign(parameters.size(), false);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const plm_placement placement =
+        options.placements != nullptr ? options.placements[i] : options.default_placement;
+    if (placement != PLM_PLACEMENT_PROGRAM || !parameters[i]) continue;
+    served.question.parameters[i] = ParameterResidency::host;
+    served.donated_on_host[i] = by_program[i] == ParameterResidency::donated;
+  }
+  if (options.default_placement != PLM_PLACEMENT_PROGRAM) return;
+  const std::vector<bool> results = ir::host_results(module);
+  const bool has_any = std::find(results.begin(), results.end(), true) != results.end();
+  if (has_any) served.question.results_on_host = results;
+}
+
 // What is served of a module in one context, but for its program and plans.
 Result<std::shared_ptr<executor::ServedProgram>> describe_in(
     trace::Context& context, const ir::Module& module, const plm_executable_options& options) {
@@ -188,6 +208,7 @@ Result<std::shared_ptr<executor::ServedProgram>> describe_in(
   PLIMSOLL_ASSIGN_OR_RETURN(
       served->question.parameters,
       placements(options, planner::default_residency(module), served->parameters.size()));
+  place_on_host(module, options, *served);
   if (options.planner != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(served->policy.policy,
                               planner::parse_policy(options.planner, "planner"));
@@ -288,6 +309,10 @@ Status describe(const plm_executable* executable, std::vector<Leaf> executor::Se
   info.byte_size = static_cast<size_t>(leaf.shape.byte_size());
   info.name = leaf.name.c_str();
   info.sharding = leaf.sharding.c_str();
+  const bool is_on_host = is_result
+                              ? executable->served->is_result_on_host(index)
+                              : executable->served->residency(index) == ParameterResidency::host;
+  info.memory = is_on_host ? PLM_MEMORY_HOST : PLM_MEMORY_DEVICE;
   return c_api::write_struct(info, out);
 }
 

@@ -172,6 +172,12 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
         PLIMSOLL_RETURN_IF_ERROR(run.add_host(staged[i].data()));
       }
     }
+    for (size_t i = 0; i < result_count; ++i) {
+      if (!executable->served->is_result_on_host(i)) continue;
+      return failed_precondition("run: result " + std::to_string(i) +
+                                 " is returned in host memory, a tensor is device memory "
+                                 "(plm_executable_run_buffers and plm_executable_run return it)");
+    }
     // Other tensors make room; where they can't, the run says what is missing.
     (void)context.make_room(
         std::max<std::int64_t>(0, plm_executable_peak(executable) - run.bound_bytes()));

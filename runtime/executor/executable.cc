@@ -79,6 +79,7 @@ bool is_the_same_every_time(const ResolvedPlan& plan) {
   return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const ResolvedStep& step) {
     switch (step.kind) {
       case planner::StepKind::upload:
+      case planner::StepKind::download:
       case planner::StepKind::swap_out:
       case planner::StepKind::swap_in:
       case planner::StepKind::swap_wait:

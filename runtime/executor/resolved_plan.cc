@@ -133,6 +133,9 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
     case StepKind::upload:
       made.name = "upload";
       break;
+    case StepKind::download:
+      made.name = "download";
+      break;
     case StepKind::swap_out:
       name_transfer("swap-out.", step.outputs[0]);
       break;

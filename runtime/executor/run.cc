@@ -203,12 +203,14 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
   const std::span<void* const> inputs(pointers, at(step.input_count));
   const std::span<void* const> outputs(pointers + step.input_count, at(step.output_count));
   void* workspace = frame.address(step.workspace);
-  if (step.kind == StepKind::copy || step.kind == StepKind::upload) {
+  if (step.kind == StepKind::copy || step.kind == StepKind::upload ||
+      step.kind == StepKind::download) {
     const bool upload = step.kind == StepKind::upload;
     const BufferId id = plan.ids[at(upload ? step.inputs : step.outputs)];
-    return stream_.copy(
-        outputs[0], inputs[0], plan.bytes[id],
-        !upload ? device::CopyKind::device_to_device : device::CopyKind::host_to_device);
+    return stream_.copy(outputs[0], inputs[0], plan.bytes[id],
+                        upload                            ? device::CopyKind::host_to_device
+                        : step.kind == StepKind::download ? device::CopyKind::device_to_host
+                                                          : device::CopyKind::device_to_device);
   }
   if (step.kernel != nullptr) {
     PLIMSOLL_RETURN_IF_ERROR(count_launch(step));

@@ -66,7 +66,8 @@ struct Buffer {
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
   bool pinned = false;                      // a collective or a transfer needs it pinned or shared
-  // A parameter or constant in host memory: only upload steps read it, it costs nothing.
+  // A parameter, constant or output in host memory, which costs nothing: only uploads read the
+  // first two, and only downloads write the last.
   bool host = false;
   bool donated = false;  // a parameter that steps may write
 };
@@ -83,10 +84,11 @@ enum class StepKind : std::uint8_t {
   swap_wait,  // waits for the transfer that step `transfer` started
   collective_start,
   collective_done,
-  copy,    // inputs[0] -> outputs[0]
-  upload,  // inputs[0], the host buffer of a parameter of residency `host`, or of a constant that
-           // does not stay on the device -> outputs[0] (arena)
-  free,    // bookkeeping: inputs[] are dead from here on
+  copy,      // inputs[0] -> outputs[0]
+  upload,    // inputs[0], the host buffer of a parameter of residency `host`, or of a constant that
+             // does not stay on the device -> outputs[0] (arena)
+  download,  // inputs[0] -> outputs[0], the buffer of an output in host memory
+  free,      // bookkeeping: inputs[] are dead from here on
 };
 
 // A leaf of a while's state that is a residual of stacked slices (ir/dataflow/scan_residuals.h) on

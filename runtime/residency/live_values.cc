@@ -359,7 +359,7 @@ std::int64_t LiveValues::shrink_workspace(OperationId id, std::int64_t most_byte
   for (const auto& value : recipe.parameters) {
     if (!value->on_host) beside += value->bytes;
   }
-  planner::Question question{beside + most_bytes, {}};
+  planner::Question question{beside + most_bytes, {}, {}};
   const std::size_t parameters = recipe.parameters.size() + recipe.scalars.size();
   for (std::size_t i = 0; i < parameters; ++i) {
     question.parameters.push_back(recipe.executable->residency(static_cast<int>(i)));

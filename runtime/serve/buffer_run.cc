@@ -39,10 +39,12 @@ Status check_parameter(const ServedProgram& served, std::size_t i, const Buffer*
   if (buffer->budget() != served.budget) {
     return invalid_argument(name_of(served, i) + " belongs to another context");
   }
-  if (served.residency(i) == ParameterResidency::host) {
+  const bool is_reached = buffer->is_on_host() || served.budget->device().is_host_memory();
+  if (served.residency(i) == ParameterResidency::host && !is_reached) {
     return failed_precondition(name_of(served, i) +
-                               " is placed in host memory, a buffer is device memory (create the "
-                               "executable with it placed RESIDENT, DONATED or PROGRAM)");
+                               " is placed in host memory, the buffer is device memory (pass one "
+                               "in host memory, or create the executable with it placed RESIDENT "
+                               "or DONATED)");
   }
   return ok_status();
 }
@@ -107,7 +109,8 @@ struct Task {
   RunControl control;
   std::vector<ContentRef> parameters;
   std::vector<ContentMaker> results;
-  std::vector<bool> gives;  // per parameter: the content is the run's
+  std::vector<bool> gives;       // per parameter: the content is the run's
+  std::vector<bool> is_on_host;  // per parameter
   std::function<void(const Status&)> done;
   std::shared_ptr<Meeting> meeting;  // null: of one participant
   std::int64_t participant = 0;
@@ -121,6 +124,9 @@ Status Task::add(ProgramRun& run, std::size_t i) {
   ContentRef& content = parameters[i];
   const Status made = content->wait();
   if (!made.ok()) return made.with_context(name_of(*served, i));
+  if (is_on_host[i] || served->residency(i) == ParameterResidency::host) {
+    return run.add_host(content->data());
+  }
   if (gives[i] && content.is_only() && content->is_own()) {
     run.add_donated(content->take());
   } else {
@@ -137,7 +143,8 @@ Status Task::run() {
     for (std::size_t i = 0; i < parameters.size(); ++i) PLIMSOLL_RETURN_IF_ERROR(add(run, i));
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i].fill(buffers::Storage(run.take_result(i)));
+      results[i].fill(served->is_result_on_host(i) ? buffers::Storage(run.take_host_result(i))
+                                                   : buffers::Storage(run.take_result(i)));
     }
   }
   parameters.clear();
@@ -185,8 +192,10 @@ Result<std::shared_ptr<Task>> prepare(const std::shared_ptr<const ServedProgram>
   task->served = served;
   for (std::size_t i = 0; i < count; ++i) {
     PLIMSOLL_RETURN_IF_ERROR(check_parameter(*served, i, parameters[i]));
-    task->gives.push_back(served->residency(i) == ParameterResidency::donated &&
-                          (keep.empty() || keep[i] == 0));
+    const bool is_donated = served->residency(i) == ParameterResidency::donated ||
+                            (!served->donated_on_host.empty() && served->donated_on_host[i]);
+    task->gives.push_back(is_donated && (keep.empty() || keep[i] == 0));
+    task->is_on_host.push_back(parameters[i]->is_on_host());
   }
   PLIMSOLL_RETURN_IF_ERROR(check_donations(*served, parameters, task->gives));
   for (std::size_t i = 0; i < count; ++i) {
@@ -199,9 +208,10 @@ Result<std::shared_ptr<Task>> prepare(const std::shared_ptr<const ServedProgram>
 // Deletes what is donated; the results, pending.
 std::vector<std::shared_ptr<Buffer>> open(Task& task, std::span<Buffer* const> parameters) {
   std::vector<std::shared_ptr<Buffer>> results;
-  for (const ServedProgram::Leaf& leaf : task.served->results) {
+  for (std::size_t i = 0; i < task.served->results.size(); ++i) {
     ContentMaker& maker = task.results.emplace_back();
-    results.push_back(std::make_shared<Buffer>(leaf.shape, task.served->budget, maker.use()));
+    results.push_back(std::make_shared<Buffer>(task.served->results[i].shape, task.served->budget,
+                                               maker.use(), task.served->is_result_on_host(i)));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (task.gives[i]) parameters[i]->remove();

@@ -34,15 +34,17 @@ struct BufferRunOptions {
   std::function<void(const Status&)> done;
 };
 
-// Runs a program whose parameters are all in device memory. Parameters are read where they are,
-// without copies; buffers of donated parameters are deleted at once, whatever becomes of the run,
+// Runs a program on buffers. Parameters in device memory are read where they are, without copies,
+// those in host memory are uploaded inside the plan (or before it, where the program has them in
+// device memory); buffers of donated parameters are deleted at once, whatever becomes of the run,
 // and their memory is given to results or freed, as far as nobody else holds it. A parameter may
 // still be pending; one that fails makes the run fail. Gives the results' buffers, pending as long
 // as the run goes on, which fail as it does.
 //
 // INVALID_ARGUMENT for wrong shapes, buffers of another budget, or a buffer that is donated and
-// passed twice; FAILED_PRECONDITION for deleted ones, and for parameters placed in host memory:
-// nothing has been deleted then. In synchronous mode also what the run itself fails with.
+// passed twice; FAILED_PRECONDITION for deleted ones, and for device memory that the host does not
+// reach where the program has the parameter in host memory: nothing has been deleted then. In
+// synchronous mode also what the run itself fails with.
 Result<std::vector<std::shared_ptr<buffers::Buffer>>> run_on_buffers(
     const std::shared_ptr<const ServedProgram>& served, buffers::Dispatcher& dispatcher,
     std::span<buffers::Buffer* const> parameters, BufferRunOptions options);

@@ -16,7 +16,9 @@ std::int64_t limit_now(const planner::Question& question, const memory::Budget& 
 }
 
 planner::PlanOptions at_limit(const planner::PlanOptions& options, std::int64_t limit_bytes) {
-  return {options, options, {limit_bytes, options.parameters}};
+  planner::PlanOptions made = options;
+  made.limit_bytes = limit_bytes;
+  return made;
 }
 
 bool costs_time(const planner::Plan& plan) {

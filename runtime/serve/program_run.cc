@@ -2,6 +2,7 @@
 #include "runtime/serve/program_run.h"
 
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -76,6 +77,15 @@ Status ProgramRun::launch() {
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < served_.results.size(); ++i) {
     const ServedProgram::Leaf& leaf = served_.results[i];
+    if (served_.is_result_on_host(i)) {
+      host_results_.resize(served_.results.size());
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          host_results_[i],
+          buffers::HostMemory::allocate(served_.budget->shared_device(), leaf.shape.byte_size()));
+      results_.emplace_back();
+      pointers.push_back(host_results_[i].data());
+      continue;
+    }
     if (entry_.executable->output_parameter(static_cast<int>(i)) >= 0) {
       results_.emplace_back();
       pointers.push_back(nullptr);
@@ -106,6 +116,11 @@ Status ProgramRun::launch() {
 }
 
 Status ProgramRun::copy_result(std::size_t i, void* to) {
+  if (served_.is_result_on_host(i)) {
+    const auto bytes = at(served_.results[i].shape.byte_size());
+    if (bytes > 0) std::memcpy(to, host_results_[i].data(), bytes);
+    return ok_status();
+  }
   PLIMSOLL_RETURN_IF_ERROR(stream_->copy(to, results_[i].data(),
                                          served_.results[i].shape.byte_size(),
                                          device::CopyKind::device_to_host));
@@ -113,5 +128,9 @@ Status ProgramRun::copy_result(std::size_t i, void* to) {
 }
 
 memory::Allocation ProgramRun::take_result(std::size_t i) { return std::move(results_[i]); }
+
+buffers::HostMemory ProgramRun::take_host_result(std::size_t i) {
+  return std::move(host_results_[i]);
+}
 
 }  // namespace plimsoll::executor

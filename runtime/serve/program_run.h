@@ -8,6 +8,7 @@
 
 #include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
+#include "runtime/buffers/host_memory.h"
 #include "runtime/device/device.h"
 #include "runtime/memory/budget/admission.h"
 #include "runtime/serve/served_program.h"
@@ -46,7 +47,10 @@ class ProgramRun {
   std::size_t result_count() const { return served_.results.size(); }
   // Blocking copy to host memory.
   Status copy_result(std::size_t i, void* to);
+  // Precondition: returned in device memory (ServedProgram::is_result_on_host).
   memory::Allocation take_result(std::size_t i);
+  // Precondition: returned in host memory.
+  buffers::HostMemory take_host_result(std::size_t i);
 
  private:
   std::size_t next() const { return parameters_.size(); }
@@ -65,6 +69,7 @@ class ProgramRun {
   std::vector<memory::Allocation> donated_;  // by parameter; empty when none is
   SharedPlans::Entry entry_;
   std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
+  std::vector<buffers::HostMemory> host_results_;   // by result; empty: none are on the host
 };
 
 }  // namespace plimsoll::executor

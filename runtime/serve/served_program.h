@@ -34,8 +34,14 @@ struct ServedProgram {
   // for one run at a time.
   std::shared_ptr<device::SharedCommunicator> peers;
 
+  // Per parameter that is passed in host memory: whether its buffer is deleted by the run.
+  std::vector<bool> donated_on_host;
+
   // How parameter `i` is passed; the same in all plans.
   planner::ParameterResidency residency(std::size_t i) const { return question.parameters[i]; }
+  bool is_result_on_host(std::size_t i) const {
+    return !question.results_on_host.empty() && question.results_on_host[i];
+  }
 };
 
 }  // namespace plimsoll::executor

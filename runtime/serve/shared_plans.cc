@@ -148,7 +148,9 @@ Status SharedPlans::make(const Answer& missing) {
 }
 
 Result<std::shared_ptr<CurrentExecutable>> SharedPlans::plan(std::int64_t limit) {
-  return executables_.plan({options_, options_, {limit, options_.parameters}});
+  planner::PlanOptions options = options_;
+  options.limit_bytes = limit;
+  return executables_.plan(options);
 }
 
 Status SharedPlans::make_top() {

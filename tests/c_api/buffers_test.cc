@@ -395,8 +395,94 @@ TEST_F(Buffers, AreRefusedWithTheReason) {
   plm_buffer* parameters[2] = {w.get(), x.get()};
   plm_buffer* results[2] = {};
   outcome = take(plm_executable_run_buffers(host.get(), parameters, 2, results, 2, nullptr));
-  EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION);
-  EXPECT_NE(outcome.message.find("placed in host memory"), std::string::npos) << outcome.message;
+  EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;  // this device's memory is the host's
+  for (plm_buffer* const result : results) plm_buffer_release(result);
+  plm_buffer* nowhere = nullptr;
+  const float value = 1;
+  outcome = take(plm_buffer_from_host_in(context_.get(), static_cast<plm_memory>(2), PLM_F32,
+                                         nullptr, 0, &value, nullptr, &nowhere));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.message.find("memory 2 does not exist"), std::string::npos) << outcome.message;
+}
+
+// A step whose momentum is in host memory before and after, as JAX's memory kind `pinned_host` has
+// it: it takes device memory only while it is needed, with the same bits at every limit.
+TEST_F(Buffers, MayBeInHostMemoryWhichNoLimitCounts) {
+  const std::string text =
+      R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }, host_parameters={1,2}, host_results={1}
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  m = f32[64,64] parameter(1)
+  x = f32[64,64] parameter(2)
+  g = f32[64,64] dot(w, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  half = f32[] constant(0.5)
+  halves = f32[64,64] broadcast(half), dimensions={}
+  old = f32[64,64] multiply(m, halves)
+  n = f32[64,64] add(old, g)
+  u = f32[64,64] dot(n, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[64,64] subtract(w, u)
+  ROOT r = (f32[64,64], f32[64,64]) tuple(v, n)
+}
+)";
+  std::string on_device = text;
+  const auto host = on_device.find(", host_parameters");
+  on_device.erase(host, on_device.find('\n') - host);
+  const ExecutableHandle step = compile(text, PLM_PLACEMENT_PROGRAM);
+  const ExecutableHandle other = compile(on_device, PLM_PLACEMENT_PROGRAM);
+  ASSERT_TRUE(step != nullptr && other != nullptr);
+  plm_value_info info = {};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(take(plm_executable_result(step.get(), 1, &info)).code, PLM_OK);
+  EXPECT_EQ(info.memory, PLM_MEMORY_HOST);
+  ASSERT_EQ(take(plm_executable_parameter(step.get(), 0, &info)).code, PLM_OK);
+  EXPECT_EQ(info.memory, PLM_MEMORY_DEVICE);
+  const auto in = [&](plm_memory memory, float value) {
+    std::vector<float> data(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) data[i] = value * static_cast<float>(i % 17) - 0.1F;
+    plm_buffer* made = nullptr;
+    const Outcome outcome = take(plm_buffer_from_host_in(context_.get(), memory, PLM_F32, kDims, 2,
+                                                         data.data(), nullptr, &made));
+    EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+    EXPECT_EQ(plm_buffer_memory(made), memory);
+    return BufferHandle(made);
+  };
+  // The results' values, and whether the donated ones are gone.
+  const auto run_in = [&](plm_executable* executable, plm_memory memory, std::int64_t used_before) {
+    const BufferHandle w = in(PLM_MEMORY_DEVICE, 0.01F), m = in(memory, 0.02F),
+                       x = in(memory, 0.03F);
+    EXPECT_EQ(
+        memory_of(context_.get()).used_bytes,
+        used_before + static_cast<std::int64_t>((memory == PLM_MEMORY_HOST ? 1 : 3) * kBytes));
+    plm_buffer* parameters[3] = {w.get(), m.get(), x.get()};
+    plm_buffer* results[2] = {};
+    const Outcome outcome =
+        take(plm_executable_run_buffers(executable, parameters, 3, results, 2, nullptr));
+    EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+    std::vector<std::vector<float>> read;
+    for (plm_buffer* const result : results) {
+      const BufferHandle owner(result);
+      if (result != nullptr) read.push_back(values(result));
+    }
+    EXPECT_EQ(plm_buffer_is_deleted(w.get()), 1);
+    EXPECT_EQ(plm_buffer_is_deleted(m.get()), 1);
+    EXPECT_EQ(plm_buffer_is_deleted(x.get()), 0);
+    return read;
+  };
+  const std::int64_t before = memory_of(context_.get()).used_bytes;
+  const auto expected = run_in(other.get(), PLM_MEMORY_DEVICE, before);
+  std::int64_t floor = 0, other_floor = 0;
+  ASSERT_EQ(take(plm_executable_floor(step.get(), &floor)).code, PLM_OK);
+  ASSERT_EQ(take(plm_executable_floor(other.get(), &other_floor)).code, PLM_OK);
+  EXPECT_LT(floor, other_floor);
+  // Buffers in host memory, or in this device's, which is the host's.
+  EXPECT_EQ(run_in(step.get(), PLM_MEMORY_HOST, before), expected);
+  EXPECT_EQ(run_in(step.get(), PLM_MEMORY_DEVICE, before), expected);
+  // A program that has them in device memory takes copies.
+  EXPECT_EQ(run_in(other.get(), PLM_MEMORY_HOST, before), expected);
+  ASSERT_EQ(take(plm_context_set_limit(context_.get(), before + floor)).code, PLM_OK);
+  plm_context_reset_peak(context_.get());
+  EXPECT_EQ(run_in(step.get(), PLM_MEMORY_HOST, before), expected);
+  EXPECT_LE(memory_of(context_.get()).peak_bytes, before + floor);
 }
 
 TEST_F(Buffers, WaitForRoomThatRunsWillGiveBack) {

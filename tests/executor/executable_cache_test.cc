@@ -32,7 +32,7 @@ class ExecutableCacheTest : public ::testing::Test {
   }
   static planner::PlanOptions question(
       std::int64_t limit, ParameterResidency residency = ParameterResidency::resident) {
-    return {{}, {}, {limit, {residency}}};
+    return {{}, {}, {limit, {residency}, {}}};
   }
 
   std::shared_ptr<const Program> program_;

@@ -159,7 +159,7 @@ TEST_F(SharedPlansTest, ARaisedLimitGetsThePlanThatNothingLimits) {
 
 TEST_F(SharedPlansTest, NoRunTakesMoreThanItsOwnLimit) {
   budget_ = memory::Budget::create(device::default_device(), planner::kUnlimited);
-  const planner::Question question{(peak_ + floor_) / 2, {}};
+  const planner::Question question{(peak_ + floor_) / 2, {}, {}};
   auto plans = SharedPlans::create(program_, {}, question, budget_, 0);
   ASSERT_TRUE(plans.ok());
   const auto entry = (*plans)->admit(0, {});

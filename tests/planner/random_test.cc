@@ -200,6 +200,43 @@ TEST(PlannerRandom, HostParametersAreUploadedAndCountOnlyWhileAlive) {
   }
 }
 
+// Results in host memory count nowhere once they are there; every third one stays on the device.
+TEST(PlannerRandom, ResultsOnTheHostAreDownloadedAndCountOnlyWhileAlive) {
+  const WorkspaceModel cost_model;
+  for (std::uint64_t seed = 130; seed < 136; ++seed) {
+    const auto module = cases::random_module(seed);
+    const ir::Shape& result = module->entry()->root()->shape();
+    PlanOptions options;
+    for (int k = 0; k < ir::leaf_count(result); ++k) {
+      options.results_on_host.push_back((seed + static_cast<std::uint64_t>(k)) % 3 != 0);
+    }
+    if (seed % 2 == 0) {
+      for (const ir::Instruction* parameter : module->entry()->parameters()) {
+        options.parameters.insert(options.parameters.end(),
+                                  static_cast<std::size_t>(ir::leaf_count(parameter->shape())),
+                                  ParameterResidency::donated);
+      }
+    }
+    check_all_limits(*module, options, "seed " + std::to_string(seed));
+    const auto plan = make_plan(*module, cost_model, options);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    std::int64_t outputs = 0, downloads = 0;
+    for (const Step& step : plan->steps) downloads += step.kind == StepKind::download ? 1 : 0;
+    const auto leaves = ir::leaves(result);
+    for (std::size_t k = 0; k < leaves.size(); ++k) {
+      const Buffer& buffer = plan->buffers[plan->results[k]];
+      EXPECT_EQ(buffer.host, options.results_on_host[k]);
+      if (options.results_on_host[k]) --downloads;
+      if (buffer.placement == Placement::output && !buffer.host) outputs += buffer.bytes;
+    }
+    EXPECT_EQ(downloads, 0);
+    EXPECT_EQ(plan->by_cause.outputs, outputs);
+    options.results_on_host.push_back(true);
+    EXPECT_EQ(make_plan(*module, cost_model, options).status().code(),
+              StatusCode::invalid_argument);
+  }
+}
+
 // A limit is answered without the steps below it; having made them changes nothing.
 TEST(PlannerRandom, AnswersDoNotDependOnWhatWasAskedBefore) {
   const RooflineCostModel cost_model;

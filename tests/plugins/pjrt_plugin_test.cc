@@ -246,6 +246,72 @@ TEST_F(PjrtPlugin, RunsAProgramAndTakesDonatedBuffers) {
   destroy(step);
 }
 
+// Two memories a device: its own, and the host's, which no limit counts. Programs take and give
+// arrays of both.
+TEST_F(PjrtPlugin, HasTheHostsMemoryBesideTheDevices) {
+  auto all = make<Client_AddressableMemories_Args>();
+  all.client = client_;
+  EXPECT_PJRT_OK(Client_AddressableMemories, all);
+  ASSERT_EQ(all.num_memories, 2U);
+  Memory* const host = all.memories[1];
+  auto kind = make<Memory_Kind_Args>();
+  kind.memory = host;
+  EXPECT_PJRT_OK(Memory_Kind, kind);
+  EXPECT_EQ(std::string(kind.text, kind.text_size), "pinned_host");
+  const auto memory_of = [](Buffer* buffer) {
+    auto args = make<Buffer_Memory_Args>();
+    args.buffer = buffer;
+    EXPECT_PJRT_OK(Buffer_Memory, args);
+    return args.memory;
+  };
+  const auto move = [](Buffer* buffer, Memory* to) {
+    auto args = make<Buffer_CopyToMemory_Args>();
+    args.buffer = buffer;
+    args.memory = to;
+    EXPECT_PJRT_OK(Buffer_CopyToMemory, args);
+    destroy(buffer);
+    return args.copy;
+  };
+  std::string text = kStep;
+  text.insert(text.find('\n'), ", host_parameters={0}, host_results={0}");
+  LoadedExecutable* step = nullptr;
+  const Failure compiled = compile(text, "hlo", "", &step);
+  ASSERT_EQ(compiled.code, kOk) << compiled.message;
+  Buffer* const w = move(from_host({1, 2, 3, 4, 5, 6}), host);
+  Buffer* const x = from_host({1, 1, 1, 2, 2, 2});
+  EXPECT_EQ(memory_of(w), host);
+  EXPECT_EQ(memory_of(x), all.memories[0]);
+  std::vector<Buffer*> results(2);
+  ASSERT_EQ(execute(step, {w, x}, results).code, kOk);
+  EXPECT_TRUE(is_deleted(w));
+  EXPECT_EQ(memory_of(results[0]), host);
+  EXPECT_EQ(memory_of(results[1]), all.memories[0]);
+  EXPECT_EQ(to_host(results[0]), (std::vector<float>{2, 3, 4, 6, 7, 8}));
+  results[0] = move(results[0], all.memories[0]);
+  EXPECT_EQ(memory_of(results[0]), all.memories[0]);
+  EXPECT_EQ(to_host(results[0]), (std::vector<float>{2, 3, 4, 6, 7, 8}));
+  auto get = make<LoadedExecutable_GetExecutable_Args>();
+  get.loaded_executable = step;
+  EXPECT_PJRT_OK(LoadedExecutable_GetExecutable, get);
+  auto kinds = make<Executable_OutputMemoryKinds_Args>();
+  kinds.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_OutputMemoryKinds, kinds);
+  ASSERT_EQ(kinds.count, 2U);
+  EXPECT_EQ(std::string(kinds.memory_kinds[0], kinds.memory_kind_sizes[0]), "pinned_host");
+  EXPECT_EQ(std::string(kinds.memory_kinds[1], kinds.memory_kind_sizes[1]), "device");
+  auto bytes = make<Executable_GetCompiledMemoryStats_Args>();
+  bytes.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_GetCompiledMemoryStats, bytes);
+  EXPECT_EQ(bytes.argument_size_in_bytes, 24);
+  EXPECT_EQ(bytes.host_argument_size_in_bytes, 24);
+  EXPECT_EQ(bytes.host_output_size_in_bytes, 24);
+  auto end = make<Executable_Destroy_Args>();
+  end.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_Destroy, end);
+  for (Buffer* one : {w, x, results[0], results[1]}) destroy(one);
+  destroy(step);
+}
+
 TEST_F(PjrtPlugin, RunsArtifacts) {
   std::ifstream file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/c_api/jax_programs/adam.mlirbc",
                      std::ios::binary);

@@ -307,3 +307,32 @@ except jax.errors.JaxRuntimeError as error:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['RESOURCE_EXHAUSTED', ' running jit_double']\n"
+
+
+def test_arrays_in_host_memory():
+    """Momentum and weights of a layer that are in host memory between steps: the same values, and
+    less device memory."""
+    host = jax.memory.Space.Host
+    device = jax.devices()[0]
+
+    def step(w, m, x):
+        w, m = (jax.device_put(one, jax.memory.Space.Device) for one in (w, m))
+        m = 0.9 * m + jax.grad(lambda w: (jax.numpy.tanh(x @ w) ** 2).sum())(w)
+        return jax.device_put(w - 0.1 * m, host), jax.device_put(m, host)
+
+    x = np.linspace(-1, 1, 64 * 128, dtype=np.float32).reshape(64, 128)
+    given = [np.full((128, 128), 0.01, np.float32), np.zeros((128, 128), np.float32)]
+    kept = [jax.device_put(one, host) for one in given]
+    assert all(one.sharding.memory_kind == "pinned_host" for one in kept)
+    offloaded = jax.jit(step, donate_argnums=(0, 1))
+    statistics = offloaded.lower(*kept, x).compile().memory_analysis()
+    made = offloaded(*kept, x)
+    assert all(one.is_deleted() for one in kept)
+    assert [one.sharding.memory_kind for one in made] == ["pinned_host"] * 2
+    assert statistics.host_output_size_in_bytes == 2 * 128 * 128 * 4
+    plain = jax.jit(step)(*(jax.device_put(one, device) for one in given), x)
+    for one, other in zip(made, plain):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    back = jax.device_put(made[0], jax.memory.Space.Device)
+    assert back.sharding.memory_kind == "device"
+    np.testing.assert_array_equal(np.asarray(back), np.asarray(made[0]))

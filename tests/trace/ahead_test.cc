@@ -70,7 +70,8 @@ class Ahead : public ::testing::Test {
     EXPECT_TRUE(module.ok()) << module.status().to_string();
     auto program = executor::Program::create(std::move(*module), *provider_, {});
     EXPECT_TRUE(program.ok()) << program.status().to_string();
-    const planner::Question question{planner::kUnlimited, {planner::ParameterResidency::resident}};
+    const planner::Question question{
+        planner::kUnlimited, {planner::ParameterResidency::resident}, {}};
     auto executable = executor::make_executable(*program, {}, question, *budget_);
     EXPECT_TRUE(executable.ok()) << executable.status().to_string();
     if (made == nullptr) made = std::make_shared<Value>();

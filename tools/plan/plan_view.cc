@@ -159,6 +159,8 @@ std::string_view to_string(planner::StepKind kind) {
       return "copy";
     case planner::StepKind::upload:
       return "upload";
+    case planner::StepKind::download:
+      return "download";
     case planner::StepKind::free:
       return "free";
   }

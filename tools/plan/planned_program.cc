@@ -65,7 +65,7 @@ Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
   Outcome outcome = read_policy(flags, policy);
   if (!outcome.ok()) return outcome;
   options_ = {
-      policy, executor::machine_of(tiers_), {kUnlimited, planner::default_residency(module())}};
+      policy, executor::machine_of(tiers_), {kUnlimited, planner::default_residency(module()), {}}};
   const auto unlimited =
       fused_ ? fused_->plan(options_) : fallback_plans_->plan(*fallback_cost_, options_);
   PLIMSOLL_PROGRAM_FAULT(unlimited.status());

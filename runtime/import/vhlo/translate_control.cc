@@ -7,6 +7,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/vhlo/translator.h"
+#include "runtime/ir/hint.h"
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::vhlo {
@@ -74,6 +75,17 @@ std::string type_text(const Attribute& value) {
 
 // What a custom call is given beside its operands, in HLO's form: `{uplo = 76 : ui8}` of typed
 // calls, a quoted text of others; empty: nothing.
+// A value that goes to the host's memory is there where it must give way.
+void mark_placement(const Operation& operation, ir::Instruction& value) {
+  const Attribute* const said = operation.find("mhlo.frontend_attributes");
+  const Attribute* const place =
+      said == nullptr ? nullptr : entry_of(*said, "_xla_buffer_placement");
+  const bool is_made = value.opcode() != ir::Opcode::parameter &&
+                       value.opcode() != ir::Opcode::constant && value.shape().is_array();
+  if (place == nullptr || !place->text.ends_with("host") || !is_made) return;
+  ir::set_hint(value.attributes(), ir::Hint::swap);
+}
+
 std::string options_text(const Operation& operation) {
   const Attribute* options = operation.find("mhlo.backend_config");
   if (options == nullptr) options = operation.find("backend_config");
@@ -157,6 +169,10 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   if (target == "ragged_all_to_all") {
     PLIMSOLL_ASSIGN_OR_RETURN(attributes.collective, groups_of_call(operation));
     return one(operation, scope, "ragged-all-to-all", std::move(list), std::move(attributes));
+  }
+  if (target == "annotate_device_placement" && list.size() == 1) {
+    mark_placement(operation, *list[0]);
+    return list;
   }
   attributes.custom_call_target = target;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));

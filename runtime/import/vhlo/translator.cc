@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/host_leaves.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/shapes/implied_conversion.h"
 
@@ -26,6 +27,16 @@ constexpr std::int64_t kMostCopiedElements = 16;
 bool is_copied(const Value* value) {
   return value->maker != nullptr && base_name(value->maker->name) == "constant" &&
          value->type->shape.is_array() && value->type->shape.element_count() <= kMostCopiedElements;
+}
+
+// Of each argument or result whether its memory kind is one of the host.
+std::vector<bool> on_host(const Attribute* list) {
+  std::vector<bool> made;
+  for (std::size_t i = 0; list != nullptr && i < list->elements.size(); ++i) {
+    const Attribute* const kind = entry_of(*list->elements[i], "mhlo.memory_kind");
+    made.push_back(kind != nullptr && kind->text.ends_with("host"));
+  }
+  return made;
 }
 
 void collect_captures(const Block& block, std::unordered_set<const Value*>& known,
@@ -135,6 +146,8 @@ Result<std::unique_ptr<ir::Module>> Translator::translate() {
   const Operation& operation = *functions_[function_index_.at(entry)].operation;
   PLIMSOLL_RETURN_IF_ERROR(
       read_arguments(operation, *module_, computation->root()->shape().is_tuple()));
+  ir::set_host_leaves(*module_, on_host(operation.find("arg_attrs")),
+                      on_host(operation.find("res_attrs")));
   PLIMSOLL_RETURN_IF_ERROR(read_participants(*module, operation));
   (void)module_->remove_unreachable();
   return std::move(module_);

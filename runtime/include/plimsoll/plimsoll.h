@@ -593,6 +593,17 @@ PLM_EXPORT plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtyp
                                             const int64_t* dims, size_t rank, const void* data,
                                             const int64_t* byte_strides, plm_buffer** out);
 
+// Where a buffer's bytes are.
+typedef enum plm_memory PLM_ENUM_TYPE {
+  PLM_MEMORY_DEVICE = 0,  // under the context's limit
+  PLM_MEMORY_HOST = 1,    // the host's, which no limit counts: of programs that keep values there
+} plm_memory;
+// The same copy in either memory.
+PLM_EXPORT plm_status* plm_buffer_from_host_in(plm_context* context, plm_memory memory,
+                                               plm_dtype dtype, const int64_t* dims, size_t rank,
+                                               const void* data, const int64_t* byte_strides,
+                                               plm_buffer** out);
+
 typedef void (*plm_release_function)(void* user);
 // The caller's memory itself, dense and row-major, which the caller leaves as it is until `release`
 // is called: once, on any thread, when nothing uses it any more. Its bytes count under the limit
@@ -615,6 +626,7 @@ PLM_EXPORT size_t plm_buffer_rank(const plm_buffer* buffer);
 // `rank` numbers; lives as long as the buffer.
 PLM_EXPORT const int64_t* plm_buffer_dims(const plm_buffer* buffer);
 PLM_EXPORT size_t plm_buffer_byte_size(const plm_buffer* buffer);
+PLM_EXPORT plm_memory plm_buffer_memory(const plm_buffer* buffer);
 PLM_EXPORT int plm_buffer_is_deleted(const plm_buffer* buffer);
 // 0 while it is pending.
 PLM_EXPORT int plm_buffer_is_ready(const plm_buffer* buffer);
@@ -650,8 +662,9 @@ typedef enum plm_placement PLM_ENUM_TYPE {
   PLM_PLACEMENT_RESIDENT = 1,  // device memory for the whole run, read only
   PLM_PLACEMENT_DONATED = 2,   // device memory that the run takes over: for a result, or for
                                // whatever it holds after its last use
-  PLM_PLACEMENT_PROGRAM = 3,   // DONATED where the program's input_output_alias or buffer_donor
-                               // names the parameter, else RESIDENT
+  PLM_PLACEMENT_PROGRAM = 3,   // HOST where the program has it in host memory (JAX's memory kind
+                               // `pinned_host`), DONATED where its input_output_alias or
+                               // buffer_donor names the parameter, else RESIDENT
 } plm_placement;
 
 // What is said of an input of a model in ONNX, whose files may leave sizes open.
@@ -674,7 +687,8 @@ typedef struct plm_executable_options {
   const plm_placement* placements;
   size_t placement_count;
   int disable_optimization;         // nonzero: run the module as written
-  plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST
+  plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST. With PROGRAM, results that the program
+                                    // has in host memory are returned there, too.
   int64_t replicas, partitions;     // that run the program together; 0: as it says
   // Of a program whose participants are processes: this process runs participant
   // plm_communicator_rank. Kept by the executable; runs of all that share it go one at a time, and
@@ -832,6 +846,7 @@ typedef struct plm_value_info {
                               // by the plan that was made first; -1: none
   const char* sharding;       // how the partitions of a program hold the array of which this is a
                               // part, as HLO text says it ("{devices=[2,1]0,1}"); "": not said
+  plm_memory memory;          // where it is passed or returned
 } plm_value_info;
 
 // Questions of NULL answer 0 or "".
@@ -900,15 +915,17 @@ PLM_EXPORT plm_status* plm_executable_run_tensors_with(const plm_executable* exe
                                                        size_t result_count,
                                                        const plm_run_options* options);
 
-// Runs once on buffers of the executable's context, whose parameters must be placed RESIDENT,
-// DONATED or PROGRAM, and gives new buffers: `results` receives one reference each. Parameters are
-// used where they are, without copies, and may be pending. Buffers of donated parameters are
-// deleted by the call, whatever becomes of the run; their memory becomes a result's or is freed,
-// unless somebody else still uses or holds it, or it was borrowed: then the run works on a copy.
-// Any thread; at once as many as like.
+// Runs once on buffers of the executable's context, and gives new buffers: `results` receives one
+// reference each. Parameters may be pending; they are used where they are, without copies, but for
+// those in host memory, which are uploaded. A parameter placed HOST takes a buffer in host memory,
+// or in device memory that is the host's. Buffers of donated parameters are deleted by the call,
+// whatever becomes of the run; their memory becomes a result's or is freed, unless somebody else
+// still uses or holds it, or it was borrowed: then the run works on a copy. Any thread; at once as
+// many as like.
 //
 // INVALID_ARGUMENT (a shape, another context's buffer, one that is donated and passed twice) and
-// FAILED_PRECONDITION (a deleted buffer, a parameter placed HOST) delete nothing and give nothing.
+// FAILED_PRECONDITION (a deleted buffer, a GPU's memory for a parameter placed HOST) delete nothing
+// and give nothing.
 // What the run itself fails with comes from this call when it is synchronous, and from whatever
 // uses the results otherwise; parameters that failed fail the run.
 typedef enum plm_run_mode PLM_ENUM_TYPE {

@@ -166,6 +166,7 @@ class Budget : public std::enable_shared_from_this<Budget> {
   // zero where the limit was lowered below what is in use.
   std::int64_t available_when_idle() const;
   device::Device& device() const { return *device_; }
+  const std::shared_ptr<device::Device>& shared_device() const { return device_; }
   // Where bytes may go that the limit has no room for.
   const Tiers& tiers() const { return tiers_; }
 

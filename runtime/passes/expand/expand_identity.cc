@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/hint.h"
 #include "runtime/passes/expand/expansions.h"
 
 namespace plimsoll::passes {
@@ -30,6 +31,18 @@ constexpr std::string_view kIdentities[] = {
     "dce_sink",
 };
 
+// What goes to the host's memory is there where it must give way.
+void hint_at_host(const Instruction& call) {
+  const auto place = ir::find_frontend_attribute(call.attributes(), "_xla_buffer_placement");
+  const bool goes_there =
+      call.attributes().custom_call_target == "MoveToHost" || (place && place->ends_with("host"));
+  if (!goes_there || call.operand_count() != 1) return;
+  Instruction& value = *call.operand(0);
+  const bool is_made =
+      value.opcode() != ir::Opcode::parameter && value.opcode() != ir::Opcode::constant;
+  if (is_made && value.shape().is_array()) ir::set_hint(value.attributes(), ir::Hint::swap);
+}
+
 }  // namespace
 
 Result<Instruction*> expand_identity(Instruction& call) {
@@ -37,6 +50,7 @@ Result<Instruction*> expand_identity(Instruction& call) {
   if (std::find(std::begin(kIdentities), std::end(kIdentities), target) == std::end(kIdentities)) {
     return nullptr;
   }
+  hint_at_host(call);
   const Shape& result = call.shape();
   if (result.is_tuple() && result.elements().empty()) return call.parent()->add_tuple({});
   if (call.operand_count() == 1 && call.operand(0)->shape() == result) return call.operand(0);

@@ -11,8 +11,13 @@
 namespace plimsoll::planner {
 namespace {
 
-// The pass's order of instructions as ops. Copies and uploads, which it knows nothing about, keep
-// their places among the ops around them.
+// Added when the problem was arranged.
+bool is_added(const Op& op) {
+  return op.kind == StepKind::copy || op.kind == StepKind::upload || op.kind == StepKind::download;
+}
+
+// The pass's order of instructions as ops. Copies, uploads and downloads, which it knows nothing
+// about, keep their places among the ops around them.
 class Translation {
  public:
   explicit Translation(const Problem& problem) : problem_(problem), done_(problem.ops.size(), 0) {}
@@ -37,10 +42,7 @@ class Translation {
   }
 
  private:
-  bool is_added(OpId op) const {
-    const StepKind kind = problem_.ops[op].kind;
-    return kind == StepKind::copy || kind == StepKind::upload;
-  }
+  bool is_added(OpId op) const { return planner::is_added(problem_.ops[op]); }
   bool is_ready(OpId op) const {
     for (const ValueId v : problem_.reads[op]) {
       const OpId producer = problem_.values[v].producer;
@@ -70,9 +72,7 @@ std::optional<Schedule> greedy_schedule(const Problem& problem, std::int64_t are
   std::unordered_map<std::string, OpId> op_of;
   for (const OpId op : problem.ops.ids()) {
     const Op& what = problem.ops[op];
-    if (what.kind != StepKind::copy && what.kind != StepKind::upload) {
-      op_of.emplace(what.instruction->name(), op);
-    }
+    if (!is_added(what)) op_of.emplace(what.instruction->name(), op);
   }
   GreedyOptions options;
   options.limit_bytes = arena_limit;

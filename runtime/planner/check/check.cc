@@ -111,6 +111,7 @@ Status PlanChecker::execute(const Step& step, std::unordered_set<const Instructi
       return ok_status();
     case StepKind::copy:
     case StepKind::upload:
+    case StepKind::download:
       return move(step);
     case StepKind::encode:
     case StepKind::decode:
@@ -150,7 +151,7 @@ Status PlanChecker::check_results() {
                       b.placement == Placement::parameter);
     if (!fits) return fail(name + " is in a buffer where it may not be");
     if (!loop_body_ && !returned.insert(id).second) return fail(name + " shares its buffer");
-    if (b.placement == Placement::output) outputs += b.bytes;
+    if (b.placement == Placement::output && !b.host) outputs += b.bytes;
     if (b.placement == Placement::arena && !plan_.steps.empty() &&
         b.last_step + 1 != plan_.steps.end_id()) {
       return fail(name + " does not live to the end");

@@ -128,8 +128,15 @@ Status PlanChecker::move(const Step& step) {
   if (from.host != (step.kind == StepKind::upload)) {
     return fail("host memory is read by uploads, and by nothing else");
   }
+  if (to.host != (step.kind == StepKind::download)) {
+    return fail("host memory is written by downloads, and by nothing else");
+  }
   const Content moved = content(step.inputs[0]);
   if (moved.value.first == nullptr) return fail("copies undefined bytes");
+  if (to.host && to.placement == Placement::output) {
+    content(step.outputs[0]) = moved;
+    return ok_status();
+  }
   return write(step.outputs[0], moved);
 }
 

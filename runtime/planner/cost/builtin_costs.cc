@@ -80,6 +80,7 @@ class Pricer {
         break;
       }
       case StepKind::copy:
+      case StepKind::download:
         own = copy_seconds(plan.buffers[step.outputs.front()].bytes);
         break;
       case StepKind::encode:

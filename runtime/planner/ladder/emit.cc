@@ -88,6 +88,7 @@ class Emitter {
       if (v < 0 || value(v).home != Home::output) continue;
       output_buffer_[k] = add_buffer(Placement::output, static_cast<int>(k), value(v).bytes,
                                      value(v).source, value(v).leaf);
+      buffer(output_buffer_[k]).host = graph.is_on_host(k);
     }
   }
 

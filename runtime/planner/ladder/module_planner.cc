@@ -92,6 +92,13 @@ Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& m
   std::unordered_set<const ir::Computation*> seen;
   planner->constant_bytes_ = count_constants(*module.entry(), seen);
   planner->graph_ = planner->build_graph(*module.entry(), Role::entry, planner->residency_);
+  if (const auto& on_host = planner->options_.results_on_host; !on_host.empty()) {
+    if (on_host.size() != planner->graph_.results.size()) {
+      return invalid_argument(fmt::format("make_plan: where {} results are is said, there are {}",
+                                          on_host.size(), planner->graph_.results.size()));
+    }
+    planner->graph_.results_on_host = on_host;
+  }
   planner->choose_aliases();
   planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
                                               module.is_scheduled, planner->constant_bytes_);
@@ -140,7 +147,7 @@ void ModulePlanner::choose_aliases() {
   for (const auto& alias : module_.input_output_alias) {
     const int p = parameter_leaf(alias.parameter_number, alias.parameter_index);
     const int k = result_leaf(alias.output_index);
-    if (p < 0 || k < 0 || given[at(p)]) continue;
+    if (p < 0 || k < 0 || given[at(p)] || graph_.is_on_host(at(k))) continue;
     if (residency_[at(p)] != ParameterResidency::donated) continue;
     graph_.alias[at(k)] = p;
     given[at(p)] = 1;
@@ -176,7 +183,7 @@ void ModulePlanner::alias_by_size() {
   std::vector<std::size_t> open;
   for (std::size_t k = 0; k < alias.size(); ++k) {
     const ValueId v = graph_.results[k];
-    if (v < 0 || alias[k] >= 0) continue;
+    if (v < 0 || alias[k] >= 0 || graph_.is_on_host(k)) continue;
     if (value(v).home == Home::parameter && is_free(value(v).index)) {
       take(k, value(v).index);
     } else if (value(v).producer >= 0 && claimed.insert(v).second) {

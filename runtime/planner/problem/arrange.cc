@@ -48,7 +48,7 @@ class Arranger {
   }
 
  private:
-  // An op of the arranged problem: a graph op, or an added copy or upload.
+  // An op of the arranged problem: a graph op, or an added copy, upload or download.
   struct Item {
     std::int32_t position;  // in order_
     std::int32_t phase;     // 0: before the op there, 1: the op, 2: after it
@@ -149,14 +149,15 @@ class Arranger {
     return false;
   }
 
-  ValueId add_copy_value(ValueId from, Home home, int index, int position, int phase, int leaf) {
+  ValueId add_copy_value(ValueId from, Home home, int index, int position, int phase, int leaf,
+                         StepKind kind = StepKind::copy) {
     Value copy = graph_value(from);
     copy.home = home;
     copy.index = index;
     copy.live_out = home == Home::arena;
     copy.overwritten = kNever;
     const ValueId to = builder_.add_value(copy);
-    items_.push_back({position, phase, OpId(), from, to, leaf, StepKind::copy});
+    items_.push_back({position, phase, OpId(), from, to, leaf, kind});
     return to;
   }
 
@@ -164,6 +165,10 @@ class Arranger {
     const auto index = at(k);
     const ValueId v = graph_.results[index];
     if (v < 0) return;
+    if (graph_.is_on_host(index)) {
+      pending_.push_back(k);
+      return;
+    }
     const int p = graph_.alias[index];
     const bool made = graph_value(v).producer >= 0;
     if (made && !claimed_[v]) {
@@ -218,7 +223,7 @@ class Arranger {
     std::int32_t position;
   };
 
-  // Copies of what is a parameter, a constant or another result already.
+  // Copies of what is a parameter, a constant or another result already, and what goes to the host.
   void place_pending_copies() {
     const auto end = static_cast<std::int32_t>(order_.size());
     IdVector<ValueId, std::int32_t> overwritten_at(graph_.values.size(), kNoPosition);
@@ -240,7 +245,8 @@ class Arranger {
       }
       const bool body = graph_.role == Role::body;
       problem_.results[at(k)] =
-          add_copy_value(v, body ? Home::arena : Home::output, body ? -1 : k, where, phase, k);
+          add_copy_value(v, body ? Home::arena : Home::output, body ? -1 : k, where, phase, k,
+                         graph_.is_on_host(at(k)) ? StepKind::download : StepKind::copy);
     }
   }
 
@@ -366,8 +372,10 @@ class Arranger {
         problem_.parameter_bytes += graph_value(graph_.parameters[p]).bytes;
       }
     }
-    for (const ValueId v : problem_.results) {
-      if (v >= 0 && value(v).home == Home::output) problem_.output_bytes += value(v).bytes;
+    for (std::size_t k = 0; k < problem_.results.size(); ++k) {
+      const ValueId v = problem_.results[k];
+      if (v < 0 || value(v).home != Home::output || graph_.is_on_host(k)) continue;
+      problem_.output_bytes += value(v).bytes;
     }
   }
 

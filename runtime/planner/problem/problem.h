@@ -54,8 +54,9 @@ struct Variant {
 struct Op {
   StepKind kind = StepKind::compute;
   const ir::Instruction* instruction = nullptr;
-  int leaf = 0;  // copy: result leaf; upload: parameter leaf; encode ... swap_wait: as in Step
-  Codec codec;   // encode, decode
+  int leaf =
+      0;  // copy, download: result leaf; upload: parameter leaf; encode ... swap_wait: as in Step
+  Codec codec;              // encode, decode
   std::int8_t engine = -1;  // swap_out, swap_in: which one does it (timeline.h)
   OpId transfer;            // swap_wait: the swap_out or swap_in it waits for
   double seconds = 0;  // the callees' part excluded; of a transfer: how long it keeps its engine
@@ -104,8 +105,13 @@ struct Graph {
   std::vector<ParameterResidency> residency;
   std::vector<ValueId> results;  // per result leaf; -1 for tokens
   std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
+  std::vector<bool> results_on_host;           // per result leaf; empty: none
   std::vector<std::vector<Variant>> variants;  // fastest first, arena strictly falling
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
+
+  bool is_on_host(std::size_t result) const {
+    return !results_on_host.empty() && results_on_host[result];
+  }
 };
 
 // The residuals that a loop of a problem has on other tiers, slice by slice.
@@ -120,8 +126,8 @@ struct SlicedLoop {
   double lost_seconds = 0;  // of the whole loop, besides
 };
 
-// A graph in execution order, with a home for every value: result copies and parameter uploads are
-// ops of their own, and every op's number is its place in the order.
+// A graph in execution order, with a home for every value: result copies, their downloads and
+// parameter uploads are ops of their own, and every op's number is its place in the order.
 struct Problem {
   const Graph* graph = nullptr;
   IdVector<OpId, Op> ops;
@@ -154,7 +160,7 @@ struct Problem {
   bool in_arena(ValueId v) const { return values[v].home == Home::arena; }
 };
 
-// Of a copy or an upload.
+// Of a copy, an upload or a download.
 double copy_seconds(std::int64_t bytes);
 
 // Problem::deadline by the rest of the problem.

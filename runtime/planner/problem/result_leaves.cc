@@ -25,6 +25,7 @@ class ResultLeaves {
     for (std::size_t k = 0; k < graph_.results.size(); ++k) {
       const ValueId v = graph_.results[k];
       if (v < 0 || claimed_[v] != 0 || graph_.values[v].producer < 0) continue;
+      if (graph_.is_on_host(k)) continue;
       claimed_[v] = 1;
       if (graph_.alias[k] < 0) leaf_[v] = static_cast<std::int32_t>(k);
     }

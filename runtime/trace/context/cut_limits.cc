@@ -27,9 +27,10 @@ bool Context::has_room(LiveValues& live, CachedProgram& program, std::int64_t he
   const std::vector<planner::ParameterResidency> residency = cut_.residency;
   bool does = false;
   do {
-    const auto floor = executor::least_floor(
-        *program.program,
-        {options_.planning, live.free_machine(), {budget_->limit(), residency_of(cut_, program)}});
+    const auto floor = executor::least_floor(*program.program,
+                                             {options_.planning,
+                                              live.free_machine(),
+                                              {budget_->limit(), residency_of(cut_, program), {}}});
     does = floor.ok() && (live.limit() - live.used_bytes() + held_bytes >= floor->bytes ||
                           live.make_room(floor->bytes - held_bytes).ok());
   } while (does && keep_what_is_needed(live));
@@ -116,7 +117,7 @@ Status Context::refuse(CachedProgram& program, const Status& why, bool has_plan)
   if (shortage.floor_bytes <= 0) {
     const planner::PlanOptions options{options_.planning,
                                        executor::machine_of(budget_->tiers()),
-                                       {budget_->limit(), residency_of(cut_, program)}};
+                                       {budget_->limit(), residency_of(cut_, program), {}}};
     PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
                               executor::least_floor(*program.program, options));
     shortage.floor_bytes = floor.bytes;
@@ -191,7 +192,7 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   const executor::Program& program = *found.program->program;
   const planner::PlanOptions options{options_.planning,
                                      executor::machine_of(budget_->tiers()),
-                                     {planner::kUnlimited, residency_of(cut_, *found.program)}};
+                                     {planner::kUnlimited, residency_of(cut_, *found.program), {}}};
   PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);

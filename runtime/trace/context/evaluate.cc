@@ -134,7 +134,7 @@ Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram
     return program.executables->find_or_plan(
         {options_.planning,
          live.free_machine(),
-         {std::max<std::int64_t>(0, available), {residency.begin(), residency.end()}}});
+         {std::max<std::int64_t>(0, available), {residency.begin(), residency.end()}, {}}});
   };
   if (limit == planner::kUnlimited) return plan_for(limit);
   const auto beside = [&](const PlanAnswer& answer) {

@@ -7,7 +7,7 @@ import pathlib
 
 import jax  # with all of its primitives and their lowerings
 import jax._src.xla_bridge as xla_bridge
-from jax._src import compilation_cache
+from jax._src import compilation_cache, dispatch
 from jax._src.interpreters import mlir
 from jax._src.lax import ann
 
@@ -70,6 +70,14 @@ def register_cpu_lowerings() -> None:
             mlir.register_lowering(primitive, getattr(entry, "rule", entry), platform=PLATFORM)
 
 
+def register_moves() -> None:
+    """Has programs say where values are moved to between device and host memory, as JAX does for the
+    platforms that it knows. Does nothing where this version of JAX is another."""
+    lowering = getattr(dispatch, "_tpu_gpu_device_put_lowering", None)
+    if lowering is not None:
+        mlir.register_lowering(dispatch.device_put_p, lowering, platform=PLATFORM)
+
+
 def initialize() -> None:
     """Called by JAX. Registers the platform."""
     xla_bridge.register_plugin(PLATFORM, priority=500, library_path=library_path())
@@ -105,6 +113,7 @@ def prepare_lowering() -> None:
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
     register_cpu_lowerings()
+    register_moves()
     mlir.register_lowering(
         ann.approx_top_k_p, mlir.lower_fun(top_k, multiple_results=True), platform=PLATFORM
     )

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::buffers {
+
+// Bytes of the host of a kind that the device's transfers reach at full speed, aligned as buffers
+// are; no limit counts them. Movable.
+class HostMemory {
+ public:
+  // RESOURCE_EXHAUSTED where the host has no room.
+  static Result<HostMemory> allocate(std::shared_ptr<device::Device> device, std::int64_t bytes);
+  HostMemory() = default;
+  HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
+  HostMemory& operator=(HostMemory&& other) noexcept;
+  ~HostMemory() { let_go(); }
+
+  void* data() const { return data_; }
+
+ private:
+  void let_go() noexcept;
+
+  std::shared_ptr<device::Device> device_;
+  void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace plimsoll::buffers
