@@ -163,6 +163,30 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
   EXPECT_NE(error_of(model(parts)).find("two inputs have the name 'x'"), std::string::npos);
 }
 
+// The bytes of floats as truths would be neither true nor false.
+TEST(Onnx, TakesValuesFromTheFieldOfTheirTypeOnly) {
+  const auto error = [](std::int64_t element, const MessageWriter& tensor) {
+    GraphParts parts;
+    parts.initializers = {tensor};
+    parts.nodes = {node("Identity", {"w"}, {"y"})};
+    parts.outputs = {value_info("y", element, {"4"})};
+    return error_of(model(parts));
+  };
+  const auto tensor = [](std::int64_t element) {
+    return MessageWriter().number(1, 4).number(2, static_cast<std::uint64_t>(element)).text(8, "w");
+  };
+  const std::string whole = "\x01\x02\x03\x04", floating = raw_of(std::vector<float>{1, 2, 3, 4});
+  EXPECT_EQ(error(kBool, tensor(kBool).text(5, whole)), "");
+  EXPECT_EQ(error(kInt64, tensor(kInt64).text(7, whole)), "");
+  EXPECT_EQ(error(kFloat, tensor(kFloat).text(4, floating)), "");
+  EXPECT_NE(error(kBool, tensor(kBool).text(4, floating.substr(0, 4))).find("field 4"),
+            std::string::npos);
+  EXPECT_NE(error(kFloat, tensor(kFloat).text(5, whole)).find("in field 4 for f32"),
+            std::string::npos);
+  EXPECT_NE(error(kInt64, tensor(kInt64).text(10, std::string(32, '\x7f'))).find("field 10"),
+            std::string::npos);
+}
+
 // Twice x where `yes`, else x with one more.
 std::string branches() {
   GraphParts yes, no, parts;

@@ -69,6 +69,26 @@ bool add_numbers(const wire::Field& field, std::vector<std::uint64_t>& numbers) 
   return true;
 }
 
+// The field that holds the values of a dtype where they are not raw, by the standard: float_data,
+// int32_data, int64_data, double_data or uint64_data.
+std::uint64_t field_of_values(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::c64:
+      return 4;
+    case DType::s64:
+      return 7;
+    case DType::f64:
+    case DType::c128:
+      return 10;
+    case DType::u32:
+    case DType::u64:
+      return 11;
+    default:
+      return 5;
+  }
+}
+
 // The bytes of floating numbers, packed or one by one, in the order of the wire, which is memory's.
 void add_bytes(const wire::Field& field, std::string& bytes) {
   if (field.kind == wire::Field::Kind::bytes) {
@@ -139,6 +159,7 @@ Result<Literal> TensorFiles::read(std::string_view message) {
   std::vector<std::string_view> external_entries;
   std::vector<std::uint64_t> numbers;  // of int32_data, int64_data and uint64_data
   std::string floating;                // of float_data and double_data, as memory has it
+  std::vector<std::uint64_t> holding;  // the fields that these were in
   bool is_good = true;
   wire::Message fields(message);
   for (wire::Field field; is_good && fields.next(field);) {
@@ -154,11 +175,13 @@ Result<Literal> TensorFiles::read(std::string_view message) {
         break;
       case 4:
       case 10:
+        holding.push_back(field.id);
         add_bytes(field, floating);
         break;
       case 5:
       case 7:
       case 11:
+        holding.push_back(field.id);
         is_good = add_numbers(field, numbers);
         break;
       case 8:
@@ -210,6 +233,13 @@ Result<Literal> TensorFiles::read(std::string_view message) {
       return Literal::borrowed(shape, owner_, as_bytes(raw));
     }
     return Literal::from_bytes(shape, as_bytes(raw));
+  }
+  for (const std::uint64_t field : holding) {
+    if (field == field_of_values(*dtype)) continue;
+    return invalid_argument(what + ": its values stand in field " + std::to_string(field) +
+                            " (must be raw, or in field " +
+                            std::to_string(field_of_values(*dtype)) + " for " +
+                            std::string(ir::to_string(*dtype)) + ")");
   }
   if (!floating.empty()) {
     if (floating.size() != size) return held(floating.size());
