@@ -25,8 +25,15 @@ Given given(const RuleCall& call) {
   return found;
 }
 
-trace::OpAttributes sum_attributes() {
+// Backwards the same participants meet.
+trace::OpAttributes with_groups_of(const RuleCall& call) {
   trace::OpAttributes op;
+  op.attributes.collective = call.op.attributes.collective;
+  return op;
+}
+
+trace::OpAttributes sum_attributes(const RuleCall& call) {
+  trace::OpAttributes op = with_groups_of(call);
   op.callee.kind = trace::Callee::Kind::combine;
   op.callee.combiner = ir::Opcode::add;
   return op;
@@ -48,18 +55,18 @@ void give_back(const RuleCall& call, ir::Opcode opcode, const trace::OpAttribute
 
 void all_reduce_rule(const RuleCall& call) {
   if (!is_sum(call)) return call.refuse("only sums over participants have a gradient");
-  give_back(call, ir::Opcode::all_reduce, sum_attributes());
+  give_back(call, ir::Opcode::all_reduce, sum_attributes(call));
 }
 
 void all_gather_rule(const RuleCall& call) {
-  trace::OpAttributes op = sum_attributes();
+  trace::OpAttributes op = sum_attributes(call);
   op.attributes.dimensions = call.op.attributes.dimensions;
   give_back(call, ir::Opcode::reduce_scatter, op);
 }
 
 void reduce_scatter_rule(const RuleCall& call) {
   if (!is_sum(call)) return call.refuse("only sums over participants have a gradient");
-  trace::OpAttributes op;
+  trace::OpAttributes op = with_groups_of(call);
   op.attributes.dimensions = call.op.attributes.dimensions;
   give_back(call, ir::Opcode::all_gather, op);
 }

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::c_api {
 namespace {
@@ -18,9 +20,11 @@ using Ints = std::vector<std::int64_t>;
 // Lists longer than this mean nothing; the recorder says so with the operation's name.
 constexpr std::size_t kLongest = ir::kMaxRank + 1;
 
-Ints list(const plm_ints& in) {
+constexpr std::size_t kMostMembers = ir::kMostParticipants + 1;
+
+Ints list(const plm_ints& in, std::size_t most = kLongest) {
   if (in.data == nullptr) return {};
-  return Ints(in.data, in.data + std::min(in.size, kLongest));
+  return Ints(in.data, in.data + std::min(in.size, most));
 }
 
 struct NamedList {
@@ -68,6 +72,9 @@ class Converter {
   Status row_dimension(std::int64_t& dim) const;
   Status sum_over_participants();
   Status broadcast_from_root();
+  Result<ir::Groups> groups() const;
+  Status set_groups(ir::Groups groups);
+  Status take_groups();
 
   const plm_op_attributes& in_;
   trace::Recorder& recorder_;
@@ -348,7 +355,9 @@ Status Converter::check_lists() const {
                            {"lhs_contracting", in_.lhs_contracting},
                            {"rhs_contracting", in_.rhs_contracting},
                            {"lhs_batch", in_.lhs_batch},
-                           {"rhs_batch", in_.rhs_batch}};
+                           {"rhs_batch", in_.rhs_batch},
+                           {"groups", in_.groups},
+                           {"group_sizes", in_.group_sizes}};
   PLIMSOLL_RETURN_IF_ERROR(check(own));
   if (const plm_convolution_dims* dims = in_.convolution) {
     const NamedList lists[] = {{"input_spatial", dims->input_spatial},
@@ -376,28 +385,89 @@ Status Converter::check_lists() const {
   return ok_status();
 }
 
+// Empty where all meet.
+Result<ir::Groups> Converter::groups() const {
+  const Ints members = list(in_.groups, kMostMembers);
+  Ints sizes = list(in_.group_sizes, kMostMembers);
+  if (members.empty()) {
+    if (!sizes.empty()) return error("group_sizes without groups");
+    return ir::Groups();
+  }
+  if (sizes.empty()) sizes = {std::ssize(members)};
+  ir::Groups groups;
+  auto next = members.begin();
+  for (const std::int64_t size : sizes) {
+    if (size < 1 || size > members.end() - next) {
+      return error("group_sizes: a group of " + std::to_string(size) + " participants, of " +
+                   std::to_string(members.end() - next) + " that groups still lists");
+    }
+    groups.emplace_back(next, next + size);
+    next += size;
+  }
+  if (next != members.end()) {
+    return error("groups lists " + std::to_string(members.size()) +
+                 " participants, more than group_sizes has room for");
+  }
+  return groups;
+}
+
+// Everybody is in one of them: who is in none would record an operation that it has no part in.
+Status Converter::set_groups(ir::Groups groups) {
+  // Without others the recorder says so.
+  if (groups.empty() || recorder_.participants() == 0) return ok_status();
+  std::vector<bool> seen(at(recorder_.participants()), false);
+  for (const auto& group : groups) {
+    for (const std::int64_t member : group) {
+      if (member < 0 || member >= std::ssize(seen)) {
+        return error("groups: there is no participant " + std::to_string(member) + " of " +
+                     std::to_string(seen.size()));
+      }
+      if (seen[at(member)]) {
+        return error("groups: participant " + std::to_string(member) + " is named twice");
+      }
+      seen[at(member)] = true;
+    }
+  }
+  const auto left = std::find(seen.begin(), seen.end(), false);
+  if (left != seen.end()) {
+    return error("groups: participant " + std::to_string(left - seen.begin()) +
+                 " is in none (a group of its own keeps it out)");
+  }
+  auto collective = std::make_shared<ir::CollectiveAttributes>();
+  collective->replica_groups = std::move(groups);
+  out_.collective = std::move(collective);
+  return ok_status();
+}
+
+Status Converter::take_groups() {
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Groups given, groups());
+  return set_groups(std::move(given));
+}
+
 Status Converter::sum_over_participants() {
   PLIMSOLL_ASSIGN_OR_RETURN(request_.op.callee.combiner, combiner());
   request_.op.callee.kind = trace::Callee::Kind::combine;
-  return ok_status();
+  return take_groups();
 }
 
 // The first of a group is the one whose value it is.
 Status Converter::broadcast_from_root() {
-  const std::int64_t participants = recorder_.participants();
-  if (in_.root < 0 || in_.root >= std::max<std::int64_t>(participants, 1)) {
-    return error("there is no participant " + std::to_string(in_.root) + " of " +
-                 std::to_string(participants));
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Groups given, groups());
+  const bool in_groups = !given.empty();
+  if (!in_groups) {
+    std::vector<std::int64_t>& all = given.emplace_back(at(recorder_.participants()));
+    std::iota(all.begin(), all.end(), 0);
   }
-  if (in_.root == 0) return ok_status();
-  auto collective = std::make_shared<ir::CollectiveAttributes>();
-  std::vector<std::int64_t>& group = collective->replica_groups.emplace_back();
-  group.push_back(in_.root);
-  for (std::int64_t i = 0; i < participants; ++i) {
-    if (i != in_.root) group.push_back(i);
+  for (auto& group : given) {
+    if (in_.root < 0 || in_.root >= std::max<std::int64_t>(std::ssize(group), 1)) {
+      return error("there is no participant " + std::to_string(in_.root) + " of " +
+                   std::to_string(group.size()) + (in_groups ? " in a group" : ""));
+    }
+    std::rotate(group.begin(), group.begin() + in_.root,
+                group.begin() + std::min(in_.root + 1, std::ssize(group)));
   }
-  out_.collective = std::move(collective);
-  return ok_status();
+  if (!in_groups && in_.root == 0) return ok_status();
+  return set_groups(std::move(given));
 }
 
 Status Converter::run() {
@@ -484,7 +554,7 @@ Status Converter::run() {
       return sum_over_participants();
     case Opcode::all_gather:
       out_.dimensions = in_.dimensions.size == 0 ? Ints{0} : list(in_.dimensions);
-      return ok_status();
+      return take_groups();
     case Opcode::collective_broadcast:
       return broadcast_from_root();
     case Opcode::rng_bit_generator:

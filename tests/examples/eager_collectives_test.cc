@@ -43,6 +43,73 @@ TEST(EagerCollectives, ReduceGatherScatterAndBroadcast) {
   EXPECT_TRUE(ended_well(messages));
 }
 
+TEST(EagerCollectives, AreAmongTheMembersOfGroups) {
+  const auto messages = run_participants(4, [](std::int64_t self) {
+    const Tensor x = own(self, 2);
+    const Groups pairs = {{0, 2}, {3, 1}};
+    const bool is_even = self % 2 == 0;
+    EXPECT_EQ(all_reduce(x, Reduction::sum, pairs).to_vector<float>(),
+              (is_even ? Floats{200, 202} : Floats{400, 402}));
+    EXPECT_EQ(all_gather(x, 0, pairs).to_vector<float>(),
+              (is_even ? Floats{0, 1, 200, 201} : Floats{300, 301, 100, 101}));
+    const float sums[] = {200, 402, 202, 400};
+    EXPECT_EQ(reduce_scatter(x, 0, Reduction::sum, pairs).to_vector<float>(), (Floats{sums[self]}));
+    EXPECT_EQ(broadcast(x, 1, pairs).to_vector<float>(),
+              (is_even ? Floats{200, 201} : Floats{100, 101}));
+    // A group of one keeps out.
+    const Groups uneven = {{0, 1, 3}, {2}};
+    EXPECT_EQ(all_reduce(x, Reduction::max, uneven).to_vector<float>(),
+              (self == 2 ? Floats{200, 201} : Floats{300, 301}));
+    const auto weight = static_cast<double>(self + 1);
+    const std::vector<Tensor> both = all_gather(std::vector<Tensor>{x, x * 2.0}, 0, pairs);
+    EXPECT_EQ(gradients(sum(both[0] + both[1]) * weight, {x})[0].to_vector<float>(),
+              (is_even ? Floats{12, 12} : Floats{18, 18}));
+    EXPECT_EQ(gradients(sum(reduce_scatter(x, 0, Reduction::sum, pairs)) * weight, {x})[0]
+                  .to_vector<float>(),
+              (is_even ? Floats{1, 3} : Floats{4, 2}));
+  });
+  EXPECT_TRUE(ended_well(messages));
+}
+
+TEST(EagerCollectives, SayWhichGroupIsWrong) {
+  const auto messages = run_participants(3, [](std::int64_t self) {
+    const Tensor x = own(self, 6);
+    const auto message_of = [](const auto& record) -> std::string {
+      try {
+        record();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+        return error.message();
+      }
+      return "";
+    };
+    const auto reduced = [&](const Groups& groups) {
+      return message_of([&] { all_reduce(x, Reduction::sum, groups); });
+    };
+    EXPECT_EQ(reduced({{0, 1}}),
+              "all-reduce: groups: participant 2 is in none (a group of its own keeps it out)");
+    EXPECT_EQ(reduced({{0, 1}, {2, 1}}), "all-reduce: groups: participant 1 is named twice");
+    EXPECT_EQ(reduced({{0, 1, 2, 3}}), "all-reduce: groups: there is no participant 3 of 3");
+    EXPECT_EQ(reduced({{0, 1, 2}, {}}),
+              "all-reduce: group_sizes: a group of 0 participants, of 0 that groups still lists");
+    EXPECT_EQ(message_of([&] { all_gather(x, 0, {{0, 1}, {2}}); }),
+              "all-gather: groups of 2 and of 1 participants, must be of one size");
+    EXPECT_EQ(message_of([&] { broadcast(x, 1, {{0, 1}, {2}}); }),
+              "collective-broadcast: there is no participant 1 of 1 in a group");
+    plm_op_attributes attributes = internal::attributes();
+    const std::int64_t size = 2;
+    attributes.group_sizes = {&size, 1};
+    const plm_tensor* operand = x.handle();
+    plm_tensor* out = nullptr;
+    EXPECT_EQ(message_of([&] {
+                internal::check(plm_op(Context::current().handle(), PLM_OP_ALL_REDUCE, &operand, 1,
+                                       &attributes, &out, 1));
+              }),
+              "all-reduce: group_sizes without groups");
+  });
+  EXPECT_TRUE(ended_well(messages));
+}
+
 // Collectives of what is to be evaluated.
 int meetings(const std::vector<Tensor>& tensors) {
   std::vector<plm_tensor*> handles;

@@ -445,6 +445,9 @@ typedef struct plm_op_attributes {
   int indices_are_sorted, unique_indices;  // gather, scatter
   int32_t exponent_bits, mantissa_bits;    // reduce-precision
   int64_t root;  // collective-broadcast: the participant whose value it is
+  // Operations between participants: who meets whom, group after group; empty: all meet. Everybody
+  // is in one group. `group_sizes` says how many are in each; empty: all in one.
+  plm_ints groups, group_sizes;
 } plm_op_attributes;
 
 // Records one operation and gives its results; nothing is computed yet. `attributes` may be NULL
@@ -460,14 +463,17 @@ typedef struct plm_op_attributes {
 // reduce-scatter, collective-broadcast.
 //
 // The last four are between all participants of the context's communicator (FAILED_PRECONDITION
-// without one), which meet once for all operands of an operation; these have one dtype. Sums go
-// over the participants in their order (docs/collectives.md), so that everybody has the same bits.
+// without one), or between those of each of `groups`, which all participants record alike. They
+// meet once for all operands of an operation; these have one dtype. Sums go over the participants
+// in their order, of a group in the order in which it names them (docs/collectives.md), so that
+// everybody has the same bits.
 //   all-reduce            `reduction` of everybody's operand
 //   reduce-scatter        the participant's own piece of that, along `dimensions[0]` (none: 0),
-//   which
-//                         their number must divide
-//   all-gather            everybody's operand, one after the other along `dimensions[0]` (none: 0)
-//   collective-broadcast  the operand of participant `root`
+//                         which their number must divide; groups are of one size
+//   all-gather            everybody's operand, one after the other along `dimensions[0]` (none: 0);
+//                         groups are of one size
+//   collective-broadcast  the operand of participant `root`; of groups: of the one that each names
+//                         as its `root`-th
 // Gradients are those of the sum of all participants' losses; of all-reduce and reduce-scatter only
 // with PLM_REDUCE_SUM. Participants record the same operations between them in the same order, and
 // cut at the same places: a cut runs its own in the order of recording, whatever its plan. What

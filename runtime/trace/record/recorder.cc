@@ -134,6 +134,17 @@ Result<NodeRef> Recorder::record(Opcode opcode, std::span<Node* const> operands,
 Result<ir::Shape> Recorder::shape_of_pieces(Opcode opcode, std::span<const ir::Shape> shapes,
                                             const ir::Attributes& attributes) const {
   const std::string name(ir::to_string(opcode));
+  const auto* const groups =
+      attributes.collective == nullptr ? nullptr : &attributes.collective->replica_groups;
+  const bool has_groups = groups != nullptr && !groups->empty();
+  const std::int64_t members = has_groups ? std::ssize(groups->front()) : participants_;
+  if (has_groups) {
+    for (const auto& group : *groups) {
+      if (std::ssize(group) == members) continue;
+      return invalid_argument(name + ": groups of " + std::to_string(members) + " and of " +
+                              std::to_string(group.size()) + " participants, must be of one size");
+    }
+  }
   std::vector<ir::Shape> results;
   for (const ir::Shape& shape : shapes) {
     if (attributes.dimensions.size() != 1 || attributes.dimensions[0] < 0 ||
@@ -147,13 +158,13 @@ Result<ir::Shape> Recorder::shape_of_pieces(Opcode opcode, std::span<const ir::S
                               shape.to_string() + " is empty");
     }
     if (opcode == Opcode::all_gather) {
-      dims[dimension] *= participants_;
-    } else if (dims[dimension] % participants_ == 0) {
-      dims[dimension] /= participants_;
+      dims[dimension] *= members;
+    } else if (dims[dimension] % members == 0) {
+      dims[dimension] /= members;
     } else {
       return invalid_argument(name + ": dim " + std::to_string(dimension) + " of " +
                               shape.to_string() + " is no multiple of the " +
-                              std::to_string(participants_) + " participants (pad it)");
+                              std::to_string(members) + " participants (pad it)");
     }
     results.emplace_back(shape.dtype(), dims);
   }
