@@ -33,6 +33,7 @@ void print_json(const ParallelOptions& options, const ParallelData& data, const 
   auto& memory = json["memory"] = nlohmann::ordered_json::array();
   for (const ParticipantMemory& one : outcome.result.memory) {
     memory.push_back({{"peak_bytes", one.peak_bytes},
+                      {"steps_peak_bytes", one.steps_peak_bytes},
                       {"optimizer_bytes", one.optimizer_bytes},
                       {"limit_bytes", one.limit_bytes},
                       {"unlimited_peak_bytes", one.unlimited_peak_bytes}});
@@ -53,7 +54,8 @@ void print_text(const ParallelOptions& options, const ParallelData& data, const 
     if (one.unlimited_peak_bytes > 0) {
       text += ", without a limit " + format_bytes(one.unlimited_peak_bytes);
     }
-    std::printf("peak of %-8zu %s; of the optimizer %s\n", i, text.c_str(),
+    std::printf("peak of %-8zu %s; of steps %s, of the optimizer %s\n", i, text.c_str(),
+                format_bytes(one.steps_peak_bytes).c_str(),
                 format_bytes(one.optimizer_bytes).c_str());
   }
   if (outcome.difference) {
@@ -129,11 +131,13 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--shard", options.sharding,
-         "What participants keep a share of: none, optimizer (state), gradients (and state)")
+         "What participants keep a share of: none, optimizer (state), gradients (and state), "
+         "parameters (and both)")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Sharding>{{"none", Sharding::none},
                                           {"optimizer", Sharding::optimizer},
-                                          {"gradients", Sharding::gradients}}));
+                                          {"gradients", Sharding::gradients},
+                                          {"parameters", Sharding::parameters}}));
   app.add_option("--normalization", options.network.normalization,
                  "Of the CNN: channel, or batch (by the statistics of each participant's part)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Normalization>{

@@ -61,6 +61,10 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
                                                  " participants");
   }
   const auto optimizer = make_optimizer(options, parallel.parameters());
+  // Everybody has all parameters once, when they are made.
+  run.context().wait();
+  const std::int64_t made_peak = run.context().memory().peak_bytes;
+  run.context().reset_peak();
   ProgressBar bar("training", options.steps, !options.no_progress && self == 0);
   for (std::int64_t step = 0; step < options.steps; ++step) {
     run.step(task->next_loss(self, parts), *optimizer);
@@ -71,7 +75,7 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
   bar.finish();
 
   ParallelResult result;
-  const std::int64_t peak = run.context().memory().peak_bytes;
+  const std::int64_t steps_peak = run.context().memory().peak_bytes;
   parallel.broadcast_buffers();
   const RunReport& report = run.finish(task->model());
   result.weights_sha256 = report.weights_sha256;
@@ -84,9 +88,11 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
     for (const Tensor& share : parallel.parameters()) optimizer_bytes += share.byte_size();
   }
   const std::vector<std::int64_t> memory = from_all<std::int64_t>(
-      parallel, {peak, report.limit_bytes, report.unlimited_peak_bytes, optimizer_bytes});
-  for (std::size_t i = 0; i < memory.size(); i += 4) {
-    result.memory.push_back({memory[i], memory[i + 1], memory[i + 2], memory[i + 3]});
+      parallel, {std::max(made_peak, steps_peak), steps_peak, report.limit_bytes,
+                 report.unlimited_peak_bytes, optimizer_bytes});
+  for (std::size_t i = 0; i < memory.size(); i += 5) {
+    result.memory.push_back(
+        {memory[i], memory[i + 1], memory[i + 2], memory[i + 3], memory[i + 4]});
   }
   const std::vector<float> losses = from_all<float>(parallel, {report.final_loss()});
   for (const float loss : losses) result.loss += static_cast<double>(loss);

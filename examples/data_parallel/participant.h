@@ -12,7 +12,9 @@ namespace plimsoll::examples {
 
 // What one of the participants reports, as all of them know it at the end.
 struct ParticipantMemory {
-  std::int64_t peak_bytes = 0, limit_bytes = 0, unlimited_peak_bytes = 0;
+  std::int64_t peak_bytes = 0;
+  std::int64_t steps_peak_bytes = 0;  // the same, without how the model was made
+  std::int64_t limit_bytes = 0, unlimited_peak_bytes = 0;
   std::int64_t optimizer_bytes = 0;  // its state, and the shares that it updates
 };
 struct ParallelResult {

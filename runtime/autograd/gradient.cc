@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/autograd/gathered.h"
 #include "runtime/autograd/rules.h"
 #include "runtime/base/index.h"
 
@@ -43,17 +44,21 @@ bool stops(const Node& node) {
 // Only nodes that depend on `wrt` are visited (find_active), so parameters that are not trained
 // cost nothing. "Reached, but zero" and "not reached" are told apart: the second is most often a
 // mistake, and an error unless asked for otherwise.
+//
+// What gradients are taken with respect to may have been gathered more than once: one value, whose
+// gradient is that of its first copy (one_of).
 class Accumulation {
  public:
   explicit Accumulation(trace::Recorder& recorder)
-      : recorder_(recorder), recording_(recorder.recording()), e_(recorder) {}
+      : recorder_(recorder), recording_(recorder.recording()), e_(recorder), gathered_(recorder) {}
 
   // Lists the nodes that depend on `wrt`, oldest first.
   void find_active(std::span<Node* const> wrt) {
-    for (Node* node : wrt) active_.emplace(node, true);
+    for (Node* node : wrt) active_.emplace(gathered_.first_of(node), true);
+    wrt_ = active_;
     for (Node* node = recording_.oldest(); node != nullptr; node = node->next) {
       if ((node->flags & trace::kStopGradient) != 0 || stops(*node)) continue;
-      const auto depends = [&](const Node* operand) { return active_.contains(operand); };
+      const auto depends = [&](Node* operand) { return is_active(operand); };
       if (std::any_of(node->operands().begin(), node->operands().end(), depends)) {
         active_.emplace(node, true);
         order_.push_back(node);
@@ -61,16 +66,16 @@ class Accumulation {
     }
   }
 
-  bool is_active(const Node* node) const { return active_.contains(node); }
+  bool is_active(Node* node) const { return active_.contains(one_of(node)); }
 
   void add(Node* node, NodeRef gradient) {
     if (!gradient) return;
-    NodeRef& sum = gradients_[node];
+    NodeRef& sum = gradients_[one_of(node)];
     sum = sum ? e_.add(sum, gradient) : std::move(gradient);
   }
 
-  NodeRef gradient_of(const Node* node) const {
-    const auto it = gradients_.find(node);
+  NodeRef gradient_of(Node* node) const {
+    const auto it = gradients_.find(one_of(node));
     return it == gradients_.end() ? NodeRef() : it->second;
   }
 
@@ -82,14 +87,19 @@ class Accumulation {
   }
 
   // True when some output's gradient flowed into `node`, even if as zero.
-  bool reached(const Node* node) const { return reached_.contains(node); }
-  void reach(const Node* node) { reached_.emplace(node, true); }
+  bool reached(Node* node) const { return reached_.contains(one_of(node)); }
+  void reach(Node* node) { reached_.emplace(one_of(node), true); }
 
   Expression& expression() { return e_; }
 
  private:
+  const Node* one_of(Node* node) const {
+    const Node* const first = gathered_.first_of(node);
+    return wrt_.contains(first) ? first : node;
+  }
+
   Status step(Node& node) {
-    if (!reached(&node)) return ok_status();
+    if (one_of(&node) != &node || !reached(&node)) return ok_status();
     if (node.opcode == Opcode::get_tuple_element) {
       Node* tuple = node.operand(0);
       auto& elements = element_gradients_[tuple];
@@ -99,7 +109,7 @@ class Accumulation {
       reach(tuple);
       return ok_status();
     }
-    for (const Node* operand : node.operands()) {
+    for (Node* operand : node.operands()) {
       if (is_active(operand)) reach(operand);
     }
     std::vector<NodeRef> gradients;
@@ -116,9 +126,9 @@ class Accumulation {
       return unimplemented(std::string(ir::to_string(node.opcode)) + ": has no gradient");
     }
     std::vector<bool> wanted;
-    for (const Node* operand : node.operands()) wanted.push_back(is_active(operand));
+    for (Node* operand : node.operands()) wanted.push_back(is_active(operand));
     std::vector<NodeRef> results(node.operand_count);
-    rule({e_, node, trace::decode_words(node.words()), gradients, wanted, results});
+    rule({e_, gathered_, node, trace::decode_words(node.words()), gradients, wanted, results});
     PLIMSOLL_RETURN_IF_ERROR(e_.status());
     for (std::size_t i = 0; i < results.size(); ++i) add(node.operands()[i], results[i]);
     return e_.status();
@@ -127,7 +137,8 @@ class Accumulation {
   trace::Recorder& recorder_;
   trace::Recording& recording_;
   Expression e_;
-  std::unordered_map<const Node*, bool> active_, reached_;
+  Gathered gathered_;
+  std::unordered_map<const Node*, bool> wrt_, active_, reached_;
   std::vector<Node*> order_;
   std::unordered_map<const Node*, NodeRef> gradients_;
   std::unordered_map<const Node*, std::vector<NodeRef>> element_gradients_;

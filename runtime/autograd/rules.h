@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/autograd/expression.h"
+#include "runtime/autograd/gathered.h"
 #include "runtime/base/index.h"
 #include "runtime/trace/record/attribute_words.h"
 
@@ -14,6 +15,7 @@ namespace plimsoll::autograd {
 // what it leaves empty is zero.
 struct RuleCall {
   Expression& e;
+  Gathered& gathered;
   Node& node;
   const trace::OpAttributes& op;
   const std::vector<NodeRef>& gradients;
@@ -21,7 +23,7 @@ struct RuleCall {
   std::vector<NodeRef>& results;
 
   const NodeRef& g() const { return gradients[0]; }
-  NodeRef operand(int i) const { return e.ref(node.operand(i)); }
+  NodeRef operand(int i) const { return gathered.to_read(node.operand(i)); }
   NodeRef result() const { return e.ref(&node); }
   bool wants(int i) const { return wanted[at(i)]; }
   void give(int i, NodeRef gradient) const {

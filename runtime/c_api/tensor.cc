@@ -255,6 +255,15 @@ plm_status* plm_assign(plm_context* context, plm_tensor* variable, const plm_ten
   });
 }
 
+plm_status* plm_assign_recipe(plm_context* context, plm_tensor* variable, const plm_tensor* value) {
+  return guarded(context, variable, value, [&]() -> Status {
+    std::vector<trace::Node*> nodes;
+    const plm_tensor* both[] = {variable, value};
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("assign_recipe", context, both, 2, nodes));
+    return unwrap(context)->assign_recipe(*unwrap(variable), nodes[1]);
+  });
+}
+
 plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor, plm_tensor** out) {
   return guarded(context, tensor, [&]() -> Status {
     std::vector<trace::Node*> nodes;

@@ -172,6 +172,12 @@ Result<bool> reassociate_all_reduces(ir::Module& module);
 // A reduction over a group of which each member reads the part of its own number becomes a
 // reduce-scatter.
 Result<bool> create_reduce_scatters(ir::Module& module);
+// All-gathers with the hint `recompute` (ir/hint.h), and what only moves their elements, stand
+// right before what reads them; where there are such, reductions over groups stand where there is
+// what they reduce. So what is gathered need not lie there while others are, nor whole gradients
+// while others are made. Looks at nothing but the program: participants that plan alone meet in
+// this order.
+Result<bool> place_gathers(ir::Module& module);
 // What a loop accumulates of sums over a group is accumulated first and summed once, after the
 // loop. Sums of floats round otherwise than as written.
 Result<bool> hoist_all_reduces(ir::Module& module);

@@ -96,6 +96,8 @@ const PassInfo kSimplifyCollectives = {
 const PassInfo kCreateReduceScatters = {"reduce-scatter-creation",
                                         "Reductions of which each member reads its own part",
                                         whatever_the_speeds(create_reduce_scatters)};
+const PassInfo kPlaceGathers = {"place-gathers", "Gathers what is hinted right before it is read",
+                                whatever_the_speeds(place_gathers)};
 Result<bool> combine(ir::Module& module, const OptimizeOptions& options,
                      std::vector<Remark>* remarks) {
   return combine_collectives(module, {.bucket_bytes = options.collective_bucket_bytes}, remarks);
@@ -173,6 +175,7 @@ std::span<const PassInfo> all_passes() {
                                      kSink,
                                      kSimplifyCollectives,
                                      kCreateReduceScatters,
+                                     kPlaceGathers,
                                      kCombineCollectives,
                                      kLayouts,
                                      kResiduals,

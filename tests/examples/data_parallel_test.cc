@@ -88,10 +88,10 @@ struct Line : nn::Module {
 };
 
 TEST(DataParallel, GivesEachItsShareOfGradientsAndUpdates) {
-  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients}) {
+  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
     const auto messages = run_participants(2, [&](std::int64_t self) {
       Line model;
-      DataParallel parallel(model, {.sharding = sharding});
+      DataParallel parallel(model, {.sharding = sharding, .whole_bytes = 0});
       ASSERT_EQ(parallel.parameters().size(), 2u);
       const Tensor share = parallel.parameters()[0];
       EXPECT_EQ(share.to_vector<float>(), (self == 0 ? Floats{1, 1, 1} : Floats{1, 1, 0}));
@@ -129,6 +129,171 @@ TEST(DataParallel, ClipsByTheNormOfAllShares) {
     EXPECT_EQ(norm.item<float>(), 3);
     const Floats clipped = parallel.parameters()[0].grad().to_vector<float>();
     EXPECT_NEAR(clipped[0], self == 0 ? 0.5f : 1.0f, 1e-5);
+  });
+  EXPECT_TRUE(ended_well(messages));
+}
+
+// Layers whose sizes no number of participants divides; the first is read once more at the end.
+struct Tower : nn::Module {
+  explicit Tower(std::int64_t side) {
+    HostRandom random(11, 3);
+    for (int i = 0; i < 5; ++i) {
+      std::vector<float> values;
+      for (std::int64_t k = 0; k < side * side; ++k) values.push_back(random.next_uniform() - 0.5f);
+      weights.push_back(add_parameter("w", Tensor::from_host(values, {side, side})));
+      biases.push_back(add_parameter("b", zeros({side})));
+    }
+  }
+  Tensor operator()(Tensor x) const {
+    for (std::size_t i = 0; i < weights.size(); ++i) x = tanh(matmul(x, weights[i]) + biases[i]);
+    return mean(square(matmul(x, transpose(weights[0]))));
+  }
+  std::vector<Tensor> weights, biases;
+};
+
+Tensor rows_of(std::int64_t participant, std::int64_t batch, std::int64_t side) {
+  HostRandom random(5, static_cast<std::uint64_t>(participant + 100 * batch));
+  std::vector<float> values;
+  for (std::int64_t k = 0; k < 3 * side; ++k) values.push_back(random.next_uniform() - 0.5f);
+  return Tensor::from_host(values, {3, side});
+}
+
+// The weights after three steps of two parts each, by three participants.
+std::vector<Floats> train_tower(const DataParallelOptions& options, const std::string& planning) {
+  constexpr std::int64_t kSide = 7;
+  std::vector<Floats> weights;
+  const auto messages = run_participants(
+      3,
+      [&](std::int64_t self) {
+        Tower model(kSide);
+        DataParallel parallel(model, options);
+        optim::AdamW optimizer(parallel.parameters(), {.learning_rate = 0.01});
+        for (std::int64_t step = 0; step < 3; ++step) {
+          if (step < 2) {
+            const auto held = parallel.no_sync();
+            model(rows_of(self, 2 * step, kSide)).backward();
+          }
+          // Both are recorded before either is differentiated.
+          const Tensor first = model(rows_of(self, 2 * step + 1, kSide));
+          const Tensor second = model(rows_of(self, 2 * step + 2, kSide));
+          first.backward();
+          second.backward();
+          parallel.clip_grad_norm(0.5);
+          optimizer.step();
+        }
+        std::vector<Floats> own;
+        for (const Tensor& parameter : model.parameters())
+          own.push_back(parameter.to_vector<float>());
+        if (self == 0) weights = own;
+      },
+      [&](std::int64_t self) {
+        ContextOptions of_context;
+        of_context.planning = "first";
+        of_context.optimize = planning != "plain" || self != 1;
+        of_context.planner = planning == "greedy" && self == 2 ? "greedy" : "";
+        return of_context;
+      });
+  EXPECT_TRUE(ended_well(messages));
+  return weights;
+}
+
+TEST(DataParallel, HasTheSameWeightsWhereParametersAreGatheredTwice) {
+  // Norms of shares are added up in another order than those of whole gradients.
+  const std::vector<Floats> expected = train_tower({.sharding = Sharding::gradients}, "");
+  ASSERT_EQ(expected.size(), 10u);
+  for (const auto& [planning, bucket] :
+       {std::pair<std::string, std::int64_t>("greedy", 0), {"plain", kMiB}}) {
+    EXPECT_EQ(
+        train_tower({.bucket_bytes = bucket, .sharding = Sharding::parameters, .whole_bytes = 32},
+                    planning),
+        expected)
+        << planning;
+  }
+}
+
+// Of what is to be evaluated, as written: how many operations of a name there are.
+int operations(const std::vector<Tensor>& tensors, const std::string& name) {
+  std::vector<plm_tensor*> handles;
+  for (const Tensor& tensor : tensors) handles.push_back(tensor.handle());
+  const char* text = nullptr;
+  internal::check(
+      plm_trace_text(Context::current().handle(), handles.data(), handles.size(), &text));
+  const std::string trace = text;
+  int count = 0;
+  for (std::size_t at = 0; (at = trace.find(" " + name + "(", at)) != std::string::npos; ++at) {
+    ++count;
+  }
+  return count;
+}
+
+struct Stack : nn::Module {
+  Stack(int layers, std::int64_t side) {
+    for (int i = 0; i < layers; ++i) {
+      weights.push_back(add_parameter("w", full({side, side}, 0.01 * (i + 1))));
+    }
+  }
+  Tensor operator()(Tensor x) const {
+    for (const Tensor& weight : weights) x = tanh(matmul(x, weight));
+    return mean(square(x));
+  }
+  std::vector<Tensor> weights;
+};
+
+TEST(DataParallel, GathersParametersForForwardAndForBackward) {
+  constexpr int kLayers = 6;
+  constexpr std::int64_t kSide = 128, kBytes = kSide * kSide * 4;
+  std::vector<std::int64_t> peaks;
+  for (const Sharding sharding : {Sharding::gradients, Sharding::parameters}) {
+    std::int64_t peak = 0;
+    const auto messages = run_participants(4, [&](std::int64_t self) {
+      Stack model(kLayers, kSide);
+      DataParallel parallel(model, {.bucket_bytes = 0, .sharding = sharding, .whole_bytes = 0});
+      optim::Sgd optimizer(parallel.parameters(), {.learning_rate = 1});
+      Context::current().wait();
+      if (sharding == Sharding::parameters) {
+        EXPECT_LT(Context::current().memory().used_bytes, kLayers * kBytes / 3);
+        // One each forwards. Backwards neither the first layer's, which data come into, nor the
+        // last one's, which is there still.
+        const Tensor loss = model(ones({2, kSide}));
+        EXPECT_EQ(operations({loss}, "all-gather"), kLayers);
+        loss.backward();
+        std::vector<Tensor> gradients;
+        for (const Tensor& share : parallel.parameters()) gradients.push_back(share.grad());
+        EXPECT_EQ(operations(gradients, "all-gather"), 2 * kLayers - 2);
+        EXPECT_EQ(operations(gradients, "reduce-scatter"), kLayers);
+        for (Tensor share : parallel.parameters()) share.clear_grad();
+      }
+      for (int step = 0; step < 2; ++step) {
+        model(full({2, kSide}, 0.1 * static_cast<double>(self + 1))).backward();
+        Context::current().reset_peak();
+        optimizer.step();
+        Context::current().wait();
+      }
+      if (self == 0) peak = Context::current().memory().peak_bytes;
+    });
+    EXPECT_TRUE(ended_well(messages));
+    peaks.push_back(peak);
+  }
+  // All parameters and a share of each, against the shares, a layer and its gradient, and another
+  // layer that has come before the first is gone.
+  EXPECT_GT(peaks[0], kLayers * kBytes);
+  EXPECT_LT(peaks[1], kLayers * kBytes / 4 + 4 * kBytes);
+}
+
+TEST(DataParallel, DifferentiatesGradientsOfGatheredParameters) {
+  const auto messages = run_participants(2, [](std::int64_t self) {
+    const auto penalty = [](const Tensor& loss, const std::vector<Tensor>& of) {
+      return sum(square(gradients(loss, {of[0]})[0])) + sum(square(gradients(loss, {of[1]})[0]));
+    };
+    Stack plain(3, 8), shared(3, 8);
+    DataParallel parallel(shared, {.sharding = Sharding::parameters, .whole_bytes = 0});
+    const Tensor x = full({2, 8}, 0.5 * static_cast<double>(self + 1));
+    const std::vector<Tensor> expected = gradients(penalty(plain(x), plain.weights), plain.weights);
+    const std::vector<Tensor> found = gradients(penalty(shared(x), shared.weights), shared.weights);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found[i].to_vector<float>(), expected[i].to_vector<float>()) << i;
+      EXPECT_NE(expected[i].to_vector<float>()[0], 0);
+    }
   });
   EXPECT_TRUE(ended_well(messages));
 }

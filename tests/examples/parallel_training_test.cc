@@ -107,9 +107,9 @@ TEST_P(DataParallelTraining, HasTheSameBitsWhereEachKeepsAShare) {
   options.batch = 18;
   const ParallelData data = tiny_data(options);
   const ParallelResult whole = train_threads(options, data)[0];
-  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients}) {
+  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients, Sharding::parameters}) {
     options.sharding = sharding;
-    options.memory_limit = sharding == Sharding::gradients ? "60%peak" : "none";
+    options.memory_limit = sharding == Sharding::parameters ? "60%peak" : "none";
     const ParallelResult shared = train_threads(options, data)[0];
     EXPECT_EQ(shared.weights_sha256, whole.weights_sha256);
     // Two moments of everything; a third of these and of the weights.

@@ -618,5 +618,38 @@ TEST(Forms, HaveTheSameCollectivesInTheSameOrder) {
   EXPECT_GT(longest, 8);
 }
 
+TEST(PlaceGathers, StandBeforeTheirReadersAndSumsBehindWhatTheyAddUp) {
+  const auto text_with = [](const std::string& hint) {
+    return program(
+        "s0 = f32[4] parameter(0)\n s1 = f32[4] parameter(1)\n x = f32[8] parameter(2)\n"
+        "m = f32[8,8] parameter(3)\n"
+        "g0 = f32[8] all-gather(s0), dimensions={0}, replica_groups={{0,1}}" +
+            hint +
+            "\n"
+            "g1 = f32[8] all-gather(s1), dimensions={0}, replica_groups={{0,1}}" +
+            hint +
+            "\n"
+            "v1 = f32[8] reshape(g1)\n y = f32[8] add(x, g0)\n"
+            "t = f32[8] dot(y, m), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+            "z = f32[8] multiply(t, v1)\n"
+            "u = f32[8] dot(z, m), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+            "p = f32[8] negate(t)\n"
+            "r = f32[4] reduce-scatter(p), dimensions={0}, replica_groups={{0,1}}, to_apply=sum\n"
+            "ROOT out = (f32[8], f32[4]) tuple(u, r)",
+        2, 1);
+  };
+  const auto order_of = [](const ir::Module& module) {
+    std::string names;
+    for (const auto& instruction : module.entry()->instructions()) {
+      if (instruction->opcode() != ir::Opcode::parameter) names += " " + instruction->name();
+    }
+    return names;
+  };
+  EXPECT_EQ(order_of(*changed_by(place_gathers,
+                                 text_with(", frontend_attributes={plimsoll.hint=\"recompute\"}"))),
+            " g0 y t p r g1 v1 z u out");
+  EXPECT_EQ(order_of(*changed_by(place_gathers, text_with(""))), " g0 g1 v1 y t z u p r out");
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

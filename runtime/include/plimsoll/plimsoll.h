@@ -363,7 +363,9 @@ typedef enum plm_hint PLM_ENUM_TYPE {
 
 // What is to be done with a value while nobody reads it, where memory is short. It is recorded with
 // the operation: set it before the value is evaluated, later it says nothing. A value with a hint
-// other than PLM_HINT_RECOMPUTE stays a value of its own in memory: no fusion swallows it.
+// other than PLM_HINT_RECOMPUTE stays a value of its own in memory: no fusion swallows it. Of an
+// all-gather PLM_HINT_RECOMPUTE means that gradients gather it again where they read it, at the
+// same place for all participants, so that it need not be kept until then.
 PLM_EXPORT plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint);
 // Marks a floating tensor as one that gradients will be taken with respect to, its present value
 // and all that it is assigned (`is_variable` 0: no longer). It changes no gradient: what is
@@ -553,6 +555,11 @@ PLM_EXPORT plm_status* plm_gradients(plm_context* context, const plm_tensor* con
 // computed in that cut too, so release what is not needed (gradients, activations) before it.
 PLM_EXPORT plm_status* plm_assign(plm_context* context, plm_tensor* variable,
                                   const plm_tensor* value);
+// As plm_assign, but no cut computes the value for it: while it is pending, the variable is a
+// recipe that takes no memory, and each cut that reads it computes it again. For a parameter that
+// is made of what each participant has a share of (PLM_HINT_RECOMPUTE).
+PLM_EXPORT plm_status* plm_assign_recipe(plm_context* context, plm_tensor* variable,
+                                         const plm_tensor* value);
 
 // Cuts the trace: plans and starts what `tensors` and all assigned variables need, and returns
 // while it runs. Other pending tensors stay pending unless they need memory that this cut gives

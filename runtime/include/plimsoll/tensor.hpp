@@ -166,6 +166,13 @@ class Tensor {
     plm_tensor* handle = require("assign");
     internal::check(plm_assign(plm_tensor_context(handle), handle, value.require("assign")));
   }
+  // The same, but no cut computes the value for it: a recipe, which every cut that reads it follows
+  // again (plm_assign_recipe).
+  void assign_recipe(const Tensor& value) {
+    plm_tensor* handle = require("assign_recipe");
+    internal::check(
+        plm_assign_recipe(plm_tensor_context(handle), handle, value.require("assign_recipe")));
+  }
   // The present value, which later assignments don't change.
   Tensor snapshot() const {
     plm_tensor* out = nullptr;

@@ -121,16 +121,22 @@ void Context::set_variable(Tensor& tensor, bool is_variable) {
 // user has not asked for, and it is taken out of account when donations are looked for
 // (find_donations).
 Status Context::assign(Tensor& variable, Node* value) {
+  const NodeRef old(recording_, variable.node);
+  if (old.get() == value) return ok_status();
+  PLIMSOLL_RETURN_IF_ERROR(assign_recipe(variable, value));
+  if (value->is_pending()) {
+    const bool donates = !old->is_pending() && !old->value->on_host;
+    assignments_.push_back({NodeRef(recording_, value), donates ? old : NodeRef()});
+  }
+  return ok_status();
+}
+
+Status Context::assign_recipe(Tensor& variable, Node* value) {
   Node* old = variable.node;
   if (old == value) return ok_status();
   if (!(old->shape() == value->shape())) {
     return invalid_argument("assign: the variable is " + old->shape().to_string() + ", the value " +
                             value->shape().to_string());
-  }
-  if (value->is_pending()) {
-    const bool donates = !old->is_pending() && !old->value->on_host;
-    assignments_.push_back(
-        {NodeRef(recording_, value), donates ? NodeRef(recording_, old) : NodeRef()});
   }
   if (value->name == 0) value->name = old->name;
   start_anew(variable, *value);
@@ -169,7 +175,7 @@ std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
   for (Node* leaf : old_leaves) {
     if (leaf->handles == 0) given_away.push_back(leaf);
   }
-  const std::vector<Node*> dependants = live_dependants(recording_, given_away);
+  const std::vector<Node*> dependants = live_dependants(recording_, given_away, candidates);
   candidates.insert(candidates.end(), dependants.begin(), dependants.end());
   std::vector<Node*> outputs;
   const std::uint32_t epoch = recording_.new_epoch();

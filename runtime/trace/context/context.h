@@ -130,6 +130,8 @@ class Context {
   void release_tensor(Tensor* tensor);
   // `variable` takes the value, whose shape is checked.
   Status assign(Tensor& variable, Node* value);
+  // The same, but no cut evaluates the value for the variable's sake.
+  Status assign_recipe(Tensor& variable, Node* value);
   // Whether what the tensor holds, now and after each assignment, is a variable (kVariable).
   void set_variable(Tensor& tensor, bool is_variable);
   void set_name(Node* node, std::string_view name);

@@ -152,12 +152,15 @@ void make_cut(Recording& recording, std::span<Node* const> wanted,
   find_donations(cut, epoch, extra_references);
 }
 
-std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves) {
+std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves,
+                                   std::span<Node* const> outputs) {
   std::vector<Node*> found;
   if (leaves.empty()) return found;
-  const std::uint32_t epoch = recording.new_epoch();
+  const std::uint32_t of_outputs = recording.new_epoch(), epoch = recording.new_epoch();
+  for (Node* output : outputs) output->epoch = of_outputs;
   for (Node* leaf : leaves) leaf->epoch = epoch;
   for (Node* node = recording.oldest(); node != nullptr; node = node->next) {
+    if (node->epoch == of_outputs) continue;
     const bool depends = std::any_of(node->operands().begin(), node->operands().end(),
                                      [&](const Node* operand) { return operand->epoch == epoch; });
     if (!depends) continue;

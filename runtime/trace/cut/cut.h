@@ -46,8 +46,10 @@ struct Cut {
 void make_cut(Recording& recording, std::span<Node* const> wanted,
               std::span<Node* const> extra_references, Cut& cut);
 
-// The live pending nodes (held by tensors) that depend on one of `leaves`, oldest first.
-std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves);
+// The live pending nodes (held by tensors) that depend on one of `leaves`, oldest first: but for
+// `outputs`, which are leaves soon, and what depends on those leaves by them alone.
+std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves,
+                                   std::span<Node* const> outputs);
 
 // The module of a cut: parameters are the leaves, then those constants that `lifted` (per
 // Cut::constants) marks; the root is the tuple of the outputs. `names` are Node::name's.

@@ -17,11 +17,12 @@
 namespace plimsoll {
 
 // What of a training step's memory each participant keeps a share of, one of as many as there are,
-// as stages 1 and 2 of ZeRO (Rajbhandari et al., arXiv:1910.02054). The weights are the same.
+// as the stages of ZeRO (Rajbhandari et al., arXiv:1910.02054). The weights are the same.
 enum class Sharding {
   none,
-  optimizer,  // the optimizer's state: each participant updates its share of every parameter
-  gradients,  // and averaged gradients, of which it gets that share alone
+  optimizer,   // the optimizer's state: each participant updates its share of every parameter
+  gradients,   // and averaged gradients, of which it gets that share alone
+  parameters,  // and parameters, gathered where a step reads them, forwards and again backwards
 };
 
 struct DataParallelOptions {
@@ -29,6 +30,9 @@ struct DataParallelOptions {
   // PLIMSOLL_COLLECTIVE_BUCKET. The same for all participants.
   std::int64_t bucket_bytes = -1;
   Sharding sharding = Sharding::none;
+  // Of Sharding::parameters: a parameter of fewer bytes stays whole, as it is sooner kept than
+  // gathered. The same for all participants.
+  std::int64_t whole_bytes = std::int64_t{64} << 10;
 };
 
 // Trains one model by the participants of the current context's communicator
@@ -44,6 +48,13 @@ struct DataParallelOptions {
 // row-major order (zeros where they don't suffice). Averaged gradients are theirs, and the
 // parameters' own grad() is cleared. Updates that work element by element, as those of all
 // optimizers here, give the same bits as without. Clip by clip_grad_norm() then.
+//
+// With Sharding::parameters a parameter of the module is a recipe (Tensor::assign_recipe): what
+// reads it gathers it of all shares, several at once, up to the bytes of a bucket and a sixteenth
+// of them all. A program of a step gathers it once before its forward pass reads it and once more
+// before its backward pass does, but what forward reads last only once. Reading a parameter
+// (to_vector(), a checkpoint) is a meeting of all participants then, and leaves it whole until the
+// next backward() or update.
 //
 // Every participant makes it at the same place, with the same model, and records the same
 // operations; each loss is the mean over a part of the same size. Buffers (the running statistics
@@ -78,6 +89,8 @@ class DataParallel {
       add_share(parameter);
     }
     eval(shares_);
+    find_units(options.whole_bytes);
+    gather_for_readers();
     after_update_ = std::make_shared<internal::Listener>(
         [this](std::span<plm_tensor* const> updated) { gather(updated); });
     context_.state_->after_update.push_back(after_update_);
@@ -153,18 +166,19 @@ class DataParallel {
 
   void average(std::span<plm_tensor* const> made) {
     const std::vector<std::size_t> numbers = ready(made);
+    gather_for_readers();
     if (held_back_ > 0) {
       left_ = numbers;
       return;
     }
-    const bool scatters = sharding_ == Sharding::gradients;
+    const bool scatters = sharding_ == Sharding::gradients || sharding_ == Sharding::parameters;
     std::vector<Tensor> gradients;
     for (const std::size_t number : numbers) {
       const Tensor gradient = parameters_[number].grad();
       gradients.push_back(scatters ? in_pieces(gradient) : gradient);
     }
     const std::vector<Tensor> sums =
-        internal::in_buckets(gradients, bucket_bytes_, [scatters](std::span<const Tensor> bucket) {
+        internal::in_buckets(gradients, unit_bytes_, [scatters](std::span<const Tensor> bucket) {
           return scatters ? reduce_scatter(bucket) : all_reduce(bucket);
         });
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -199,6 +213,41 @@ class DataParallel {
     shares_.push_back(std::move(share));
   }
 
+  // Which parameters are gathered by their readers, and how many at once.
+  void find_units(std::int64_t whole_bytes) {
+    if (sharding_ != Sharding::parameters) return;
+    constexpr std::int64_t kPartOfAll = 16;
+    std::int64_t all = 0;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::int64_t bytes = parameters_[i].byte_size();
+      all += bytes;
+      if (bytes >= whole_bytes) gathered_.push_back(i);
+    }
+    unit_bytes_ = std::min(bucket_bytes_, all / kPartOfAll);
+  }
+  bool is_gathered(std::size_t number) const {
+    return std::binary_search(gathered_.begin(), gathered_.end(), number);
+  }
+  Tensor whole(const Tensor& row, std::size_t number) const {
+    const Tensor& parameter = parameters_[number];
+    const Dims dims(parameter.dims().begin(), parameter.dims().end());
+    return reshape(slice_axis(row, 0, 0, parameter.size()), dims);
+  }
+
+  // From now on whoever reads such a parameter gathers what the shares are now.
+  void gather_for_readers() {
+    std::vector<Tensor> shares;
+    for (const std::size_t number : gathered_) shares.push_back(shares_[number]);
+    // Buckets are counted in the bytes of a share.
+    std::vector<Tensor> rows =
+        internal::in_buckets(shares, unit_bytes_ / participants_,
+                             [](std::span<const Tensor> bucket) { return all_gather(bucket); });
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      rows[i].hint(Hint::recompute);
+      parameters_[gathered_[i]].assign_recipe(whole(rows[i], gathered_[i]));
+    }
+  }
+
   // The parameters become what all participants' shares have become.
   void gather(std::span<plm_tensor* const> updated) {
     std::vector<std::size_t> numbers;
@@ -210,26 +259,27 @@ class DataParallel {
                     "go by where they are sharded (make it of DataParallel::parameters())");
       }
       const auto found = number_of_share_.find(handle);
-      if (found == number_of_share_.end()) continue;
+      if (found == number_of_share_.end() || is_gathered(found->second)) continue;
       numbers.push_back(found->second);
       shares.push_back(shares_[found->second]);
     }
     const std::vector<Tensor> rows = internal::in_buckets(
         shares, bucket_bytes_, [](std::span<const Tensor> bucket) { return all_gather(bucket); });
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      Tensor& parameter = parameters_[numbers[i]];
-      const Dims dims(parameter.dims().begin(), parameter.dims().end());
-      parameter.assign(reshape(slice_axis(rows[i], 0, 0, parameter.size()), dims));
+      parameters_[numbers[i]].assign(whole(rows[i], numbers[i]));
     }
+    gather_for_readers();
   }
 
   Context context_;
   std::int64_t participants_;
   std::int64_t bucket_bytes_;
+  std::int64_t unit_bytes_ = bucket_bytes_;  // of gradients, and of parameters that are gathered
   std::vector<Tensor> parameters_;
   std::vector<Tensor> buffers_;
   Sharding sharding_;
-  std::vector<Tensor> shares_;  // by parameter, of all but Sharding::none
+  std::vector<Tensor> shares_;         // by parameter, of all but Sharding::none
+  std::vector<std::size_t> gathered_;  // parameters that are recipes, in their order
   std::unordered_map<plm_tensor*, std::size_t> number_of_, number_of_share_;
   std::shared_ptr<internal::Listener> after_backward_, after_update_;
   std::vector<std::size_t> left_;  // parameters with gradients of no_sync
