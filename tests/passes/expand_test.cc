@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/interpreter/interpreter.h"
 #include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
@@ -40,6 +41,28 @@ TEST(Expand, TakesCopiesOfTuplesAsTheTuples) {
                         "ROOT s = f32[8] get-tuple-element(c), index=1"),
             "tuple(p0, p0)#1");
   EXPECT_EQ(entry_after(expanded, "x = f32[8] parameter(0)\n ROOT c = f32[8] copy(x)"), "copy(p0)");
+}
+
+TEST(Expand, TakesAsynchronousComputationsAsCallsUnlessTheyMeetOthers) {
+  const auto after = [](const std::string& inner, const std::string& entry) {
+    auto module = parse("HloModule m\ninner { p = f32[8] parameter(0)\n" + inner +
+                        " }\nENTRY e { x = f32[8] parameter(0)\n" + entry + " }");
+    EXPECT_TRUE(expand(*module).ok());
+    const Status valid = ir::verify(*module);
+    EXPECT_TRUE(valid.ok()) << valid.message();
+    return std::to_string(module->entry()->instruction_count()) + " " +
+           expression(*module->entry()->root());
+  };
+  const std::string several = "t = f32[8] tanh(p)\n ROOT r = f32[8] multiply(t, p)";
+  const std::string type = "((f32[8]), f32[8], u32[])";
+  const std::string halves = "s = " + type + " async-start(x), calls=inner\n u = " + type +
+                             " async-update(s)\n v = " + type + " async-update(u)\n";
+  EXPECT_EQ(after(several, halves + "ROOT d = f32[8] async-done(v)"), "2 call(p0)");
+  EXPECT_EQ(after(several, halves + "d = f32[8] async-done(v)\n ROOT n = f32[8] negate(d)"),
+            "3 negate(call(p0))");
+  EXPECT_EQ(after("ROOT r = f32[8] collective-broadcast(p), replica_groups={{0}}",
+                  halves + "ROOT d = f32[8] async-done(v)"),
+            "5 async-done(async-update(async-update(async-start(p0))))");
 }
 
 TEST(Expand, RefusesCustomCallsThatMeanSeveralPartitions) {

@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
     {Opcode::topk, expand_topk},
     {Opcode::bitcast, expand_bitcast},
     {Opcode::copy, expand_copy},
+    {Opcode::async_done, expand_async_done},
     {Opcode::custom_call, expand_custom_call},
     {Opcode::cholesky, expand_cholesky},
     {Opcode::triangular_solve, expand_triangular_solve},
@@ -66,7 +67,15 @@ Status expand(ir::Module& module) {
     computation.set_root(root);  // which else is what was added last
     if (made == nullptr) continue;
     instruction->replace_all_uses_with(made);
+    ir::Instruction* half =
+        instruction->opcode() == Opcode::async_done ? instruction->operand(0) : nullptr;
     computation.remove(instruction);
+    while (half != nullptr && half->users().empty() && !half->is_root()) {
+      ir::Instruction* const before =
+          half->opcode() == Opcode::async_update ? half->operand(0) : nullptr;
+      computation.remove(half);
+      half = before;
+    }
     if (changed.empty() || changed.back() != &computation) changed.push_back(&computation);
   }
   for (ir::Computation* const computation : changed) {

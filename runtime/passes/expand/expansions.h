@@ -15,6 +15,8 @@ using Expansion = Result<ir::Instruction*>;
 Expansion expand_topk(ir::Instruction& instruction);
 // The same, of XLA's custom call `TopK`, by the order that it calls.
 Expansion expand_topk_call(ir::Instruction& instruction);
+// The done half of anything but a single collective, as a call.
+Expansion expand_async_done(ir::Instruction& instruction);
 // A scalar `bitcast` to another type of the same width, which XLA's optimizer writes into
 // comparators and reducers, as bitcast-convert.
 Expansion expand_bitcast(ir::Instruction& instruction);
