@@ -301,14 +301,13 @@ Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding) {
   Dims dims = whole.dims();
   for (int i = 0; i < whole.rank(); ++i) {
     const std::int64_t tiles = sharding.tiles[at(i)];
-    if (dims[i] % tiles != 0) {
-      return invalid_argument(
-          fmt::format("{} in tiles of {}: dimension {} is no multiple of {} (pad it)",
-                      whole.to_string(), to_string(sharding), i, tiles));
-    }
-    dims[i] /= tiles;
+    dims[i] = (dims[i] + tiles - 1) / tiles;
   }
   return Shape(whole.dtype(), dims);
+}
+
+bool is_even(std::int64_t size, const Sharding& sharding, int dimension) {
+  return sharding.tiles.empty() || size % sharding.tiles[at(dimension)] == 0;
 }
 
 Result<Shape> whole_shape(const Shape& tile, const Sharding& sharding) {

@@ -16,7 +16,8 @@ namespace plimsoll::ir {
 // Which partition has which part of an array: it is cut into tiles[0] x tiles[1] x ... equal tiles,
 // and every tile is there in as many copies. Without tiles every partition has all of it. The
 // copies may be summands instead (`unreduced`): each holder of a tile has one of so many arrays
-// whose sum is the tile.
+// whose sum is the tile. Where the number of tiles does not divide a dimension, the last ones reach
+// beyond the array, as in XLA: what is there may be anything.
 struct Sharding {
   std::vector<std::int64_t> tiles;    // per dimension; empty: replicated
   std::vector<std::int64_t> holders;  // partitions, by tile (row-major), by summand, then by copy
@@ -59,10 +60,15 @@ Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
 // In the form of HLO text.
 std::string to_string(const Sharding& sharding);
 
-// What one partition has of an array. INVALID_ARGUMENT where tiles would not be equal.
+// What one partition has of an array: a tile, of which some may lie beyond the array (is_even).
+// INVALID_ARGUMENT for a sharding of another rank.
 Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding);
 
-// The array of which a partition has `tile`. INVALID_ARGUMENT for a sharding of another rank.
+// Whether all tiles of an array of so many elements along `dimension` are full along it.
+bool is_even(std::int64_t size, const Sharding& sharding, int dimension);
+
+// The array of which a partition has `tile`, all of it full. INVALID_ARGUMENT for a sharding of
+// another rank.
 Result<Shape> whole_shape(const Shape& tile, const Sharding& sharding);
 
 }  // namespace plimsoll::ir

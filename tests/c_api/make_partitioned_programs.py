@@ -162,6 +162,14 @@ def cut_otherwise_than_constrained(x):
     return lax.with_sharding_constraint(jnp.tanh(x), NamedSharding(MESH, P("a", "b")))
 
 
+# 7 columns among 4, and 5 among 2.
+@program([(8, 7), (7, 5)], [P("a", None), P()], [P("a", None)])
+def constrained_to_uneven_tiles(x, w):
+    h = lax.with_sharding_constraint(jnp.tanh(x), NamedSharding(MESH, P(None, ("a", "b"))))
+    y = lax.with_sharding_constraint(h @ w, NamedSharding(MESH, P("a", "b")))
+    return y * 2
+
+
 UNREDUCED = P("a", None, unreduced={"b"})
 
 

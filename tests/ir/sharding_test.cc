@@ -102,14 +102,17 @@ TEST(Sharding, ByAxesOfAMesh) {
   EXPECT_FALSE(mesh_sharding(sizes, beyond).ok());
 }
 
-TEST(Sharding, TilesAreEqual) {
-  const auto tile = tile_shape(Shape(DType::f32, {4, 6}), sharding({2, 2}, {0, 1, 2, 3}));
+TEST(Sharding, TilesAreEqualAndMayReachBeyondTheArray) {
+  const Sharding cut = sharding({2, 2}, {0, 1, 2, 3});
+  const auto tile = tile_shape(Shape(DType::f32, {4, 6}), cut);
   ASSERT_TRUE(tile.ok());
   EXPECT_EQ(*tile, Shape(DType::f32, {2, 3}));
-  const Status unequal =
-      tile_shape(Shape(DType::f32, {4, 5}), sharding({2, 2}, {0, 1, 2, 3})).status();
-  EXPECT_NE(unequal.message().find("dimension 1 is no multiple of 2"), std::string::npos)
-      << unequal.to_string();
+  EXPECT_TRUE(is_even(6, cut, 1));
+  const auto beyond = tile_shape(Shape(DType::f32, {4, 5}), cut);
+  ASSERT_TRUE(beyond.ok());
+  EXPECT_EQ(*beyond, Shape(DType::f32, {2, 3}));
+  EXPECT_FALSE(is_even(5, cut, 1));
+  EXPECT_TRUE(is_even(5, Sharding(), 1));
 }
 
 }  // namespace

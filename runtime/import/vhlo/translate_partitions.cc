@@ -108,6 +108,12 @@ Result<Translator::Instructions> Translator::manual_computation(const Operation&
   for (std::size_t i = 0; i < values.size(); ++i) {
     PLIMSOLL_ASSIGN_OR_RETURN(const Sharding sharding, sharding_of(*entering->elements[i], axes));
     PLIMSOLL_ASSIGN_OR_RETURN(ir::Shape tile, ir::tile_shape(values[i]->shape(), sharding));
+    for (int d = 0; d < tile.rank(); ++d) {
+      if (ir::is_even(values[i]->shape().dim(d), sharding, d)) continue;
+      return invalid_argument("a manual region takes " + values[i]->shape().to_string() +
+                              " in tiles of " + ir::to_string(sharding) + ": dimension " +
+                              std::to_string(d) + " is no multiple of them (pad it)");
+    }
     Instruction* const marked =
         add_mark(values[i], values[i]->shape(), "Sharding", ir::to_string(sharding));
     values[i] = add_mark(marked, tile, "SPMDFullToShardShape", "{manual}");

@@ -109,7 +109,9 @@ std::optional<Rule> reshape_rule(const Instruction& reshape, const Sharding& see
       if (is_cut(seen, d)) return std::nullopt;
     }
     if (!is_cut(seen, first)) continue;
-    if (to[target] % seen.tiles[at(first)] != 0) return std::nullopt;
+    const bool are_even =
+        ir::is_even(from[first], seen, first) && to[target] % seen.tiles[at(first)] == 0;
+    if (!are_even && from[first] != to[target]) return std::nullopt;
     rule.result[at(target)] = first;
   }
   return rule;
@@ -538,8 +540,9 @@ class Propagation {
       const Along& along = rule.operands[plimsoll::at(i)];
       Instruction* operand = at.operand(i);
       if (!along.empty()) {
-        PLIMSOLL_ASSIGN_OR_RETURN(operand,
-                                  tiles_.tile_of(operand, carried(seen, along, partitions_)));
+        const Sharding wanted = carried(seen, along, partitions_);
+        PLIMSOLL_ASSIGN_OR_RETURN(operand, tiles_.tile_of(operand, wanted));
+        if (over.is_any) operand = without_beyond(operand, at, i, along, wanted, over);
       }
       operands.push_back(operand);
     }
@@ -597,11 +600,35 @@ class Propagation {
   // The participants that have parts of the same sums.
   struct ReducedOver {
     bool is_any = false;
+    std::vector<bool> stays;  // by dimension of what is seen: not reduced over
     ir::Groups groups;
   };
+
+  // What is reduced over without what lies beyond the array: as a reduction starts, which may be
+  // counted several times, or zeros.
+  Instruction* without_beyond(Instruction* tile, const Instruction& at, int operand,
+                              const Along& along, const Sharding& sharding,
+                              const ReducedOver& over) {
+    // Additions of zeros at any place, or at none, are nothing.
+    if (at.opcode() == Opcode::scatter && operand == 1) return tile;
+    for (int d = 0; d < tile->shape().rank(); ++d) {
+      const int seen = along[plimsoll::at(d)];
+      if (seen < 0 || over.stays[plimsoll::at(seen)]) continue;
+      const std::int64_t size = at.operand(operand)->shape().dim(d);
+      if (ir::is_even(size, sharding, d)) continue;
+      Instruction* const nothing =
+          at.opcode() == Opcode::reduce
+              ? at.operand(1)
+              : computation_.add_constant(ir::Literal(Shape(tile->shape().dtype(), {})));
+      tile = add_masked(tile, d, size, sharding, nothing);
+    }
+    return tile;
+  }
+
   ReducedOver reduced_over(const Instruction& at, const Rule& rule, const Sharding& seen) const {
     ReducedOver over;
-    std::vector<bool> stays(seen.tiles.size(), false);
+    std::vector<bool>& stays = over.stays;
+    stays.assign(seen.tiles.size(), false);
     for (const int d : rule.result) {
       if (d >= 0) stays[plimsoll::at(d)] = true;
     }

@@ -88,7 +88,8 @@ std::optional<Parts> find_parts(const Shape& whole, const Sharding& held, const 
   const std::int64_t each = wanted.copies / wanted.summands;
   std::int64_t parts = 1;  // of a tile
   for (std::size_t d = 0; d < held.tiles.size(); ++d) {
-    if (held.tiles[d] % wanted.tiles[d] != 0) return std::nullopt;
+    const bool is_even = ir::is_even(whole.dim(static_cast<int>(d)), held, static_cast<int>(d));
+    if (!is_even || held.tiles[d] % wanted.tiles[d] != 0) return std::nullopt;
     parts *= held.tiles[d] / wanted.tiles[d];
   }
   if (parts == 1) return std::nullopt;
@@ -129,7 +130,48 @@ Instruction* add_part(Instruction* part, const Shape& tile, Parts parts) {
   return computation.add(Opcode::dynamic_update_slice, tile, std::move(operands));
 }
 
+// The array with zeros behind it, so that every tile lies in it.
+Instruction* add_padded(Instruction* whole, const Shape& tile, const Sharding& sharding) {
+  Dims dims = tile.dims();
+  Attributes attributes;
+  for (int d = 0; d < tile.rank(); ++d) {
+    dims[d] *= sharding.tiles[at(d)];
+    attributes.padding.push_back({0, dims[d] - whole->shape().dim(d), 0});
+  }
+  if (dims == whole->shape().dims()) return whole;
+  ir::Computation& computation = *whole->parent();
+  Instruction* const zero = computation.add_constant(ir::Literal(Shape(tile.dtype(), {})));
+  return computation.add(Opcode::pad, Shape(tile.dtype(), dims), {whole, zero}, {},
+                         std::move(attributes));
+}
+
 }  // namespace
+
+Instruction* add_masked(Instruction* tile, int dimension, std::int64_t size,
+                        const Sharding& sharding, Instruction* value) {
+  if (ir::is_even(size, sharding, dimension)) return tile;
+  ir::Computation& computation = *tile->parent();
+  const std::int64_t partitions = computation.module()->num_partitions;
+  const std::int64_t most = tile->shape().dim(dimension);
+  std::vector<std::int32_t> counts;
+  for (const std::int64_t one : sharding.tile_of_partition(partitions)) {
+    const std::int64_t first = sharding.place_of_tile(one)[at(dimension)] * most;
+    counts.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(size - first, 0, most)));
+  }
+  Instruction* const count =
+      add_look_up(computation, add_partition(computation), std::move(counts));
+  const Shape places(DType::s32, tile->shape().dims());
+  Attributes along;
+  along.dimensions = {dimension};
+  Instruction* const place = computation.add(Opcode::iota, places, {}, {}, std::move(along));
+  Instruction* const end = computation.add(Opcode::broadcast, places, {count});
+  Attributes below;
+  below.comparison_direction = ir::ComparisonDirection::lt;
+  Instruction* const is_inside = computation.add(Opcode::compare, Shape(DType::pred, places.dims()),
+                                                 {place, end}, {}, std::move(below));
+  Instruction* const beyond = computation.add(Opcode::broadcast, tile->shape(), {value});
+  return computation.add(Opcode::select, tile->shape(), {is_inside, tile, beyond});
+}
 
 Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
   if (sharding.is_replicated()) return whole;
@@ -142,7 +184,7 @@ Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
   const std::int64_t partitions = computation.module()->num_partitions;
   const std::vector<std::int64_t> tiles = sharding.tile_of_partition(partitions);
   Instruction* const partition = add_partition(computation);
-  std::vector<Instruction*> operands{whole};
+  std::vector<Instruction*> operands{add_padded(whole, tile, sharding)};
   for (int d = 0; d < tile.rank(); ++d) {
     if (sharding.tiles[at(d)] == 1) {
       operands.push_back(computation.add_constant(ir::Literal::scalar(std::int32_t{0})));
@@ -202,6 +244,14 @@ Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Shar
     attributes.collective = std::move(collective);
     made = computation.add(Opcode::all_gather, Shape(shape.dtype(), dims), {made}, {},
                            std::move(attributes));
+    if (dims[static_cast<int>(d)] == shape.dim(static_cast<int>(d))) continue;
+    Attributes inside;
+    inside.slice_starts.assign(at(dims.size()), 0);
+    inside.slice_strides.assign(at(dims.size()), 1);
+    dims[static_cast<int>(d)] = shape.dim(static_cast<int>(d));
+    inside.slice_limits = dims.to_vector();
+    made =
+        computation.add(Opcode::slice, Shape(shape.dtype(), dims), {made}, {}, std::move(inside));
   }
   return made;
 }

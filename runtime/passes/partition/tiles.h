@@ -10,12 +10,18 @@
 namespace plimsoll::passes {
 
 // Appends what takes this partition's tile of an array that it has whole: nothing where the
-// sharding has no tiles. Of summands the first holder's is the tile, the others' are zeros.
+// sharding has no tiles. Of summands the first holder's is the tile, the others' are zeros. Zeros
+// are what lies beyond the array.
 Result<ir::Instruction*> add_tile(ir::Instruction* whole, const ir::Sharding& sharding);
 
+// Appends the tile of an array of `size` elements along `dimension`, with `value` (a scalar) in
+// place of what lies beyond the array along it; the tile itself where there is nothing.
+ir::Instruction* add_masked(ir::Instruction* tile, int dimension, std::int64_t size,
+                            const ir::Sharding& sharding, ir::Instruction* value);
+
 // Appends what gathers an array of `shape` from all partitions' tiles of it: an all-gather along
-// each dimension that is cut, among those that differ in their place along that dimension alone.
-// Precondition: the tiles are no summands (add_sum).
+// each dimension that is cut, among those that differ in their place along that dimension alone,
+// without what lies beyond the array. Precondition: the tiles are no summands (add_sum).
 // `channel` is a channel_id that nobody has, and then the next one.
 Result<ir::Instruction*> add_whole(ir::Instruction* tile, const ir::Shape& shape,
                                    const ir::Sharding& sharding, std::int64_t& channel);
