@@ -42,7 +42,7 @@ class RandomProgram {
   void keep(const Tensor& x) { pool_.push_back(tanh(x)); }
 
   void add_step() {
-    switch (below(8)) {
+    switch (below(11)) {
       case 0:
         return keep(pick() + pick() * 0.5);
       case 1:
@@ -60,6 +60,25 @@ class RandomProgram {
         return keep(all_gather(reduce_scatter(pick(), 1), 1));
       case 6:
         return keep(broadcast(pick(), static_cast<std::int64_t>(below(kParticipants))));
+      case 7:
+        return keep(all_reduce(pick(), Reduction::sum, {{2, 0}, {1}}));
+      case 8: {
+        // Gathered where it is read.
+        const Tensor whole = all_gather(reduce_scatter(pick())).hint(Hint::recompute);
+        keep(transpose(whole) + pick());
+        return keep(matmul(pick(), whole) * 0.2);
+      }
+      case 9: {
+        // And once more for the gradients that read it.
+        const std::vector<Tensor> pieces = {reduce_scatter(pick()), reduce_scatter(pick())};
+        const std::vector<Tensor> wholes = all_gather(pieces);
+        for (const Tensor& whole : wholes) whole.hint(Hint::recompute);
+        const Tensor x = pick();
+        const Tensor y = tanh(matmul(tanh(matmul(x, wholes[0])), wholes[1]));
+        const std::vector<Tensor> made = gradients(mean(square(y)), {x, wholes[0]});
+        keep(made[0] * 100.0);
+        return keep(made[1] * 100.0);
+      }
       default:
         return keep(all_reduce(pick(), Reduction::max));
     }
