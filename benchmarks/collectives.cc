@@ -315,6 +315,41 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
   std::cout << json.dump() << std::endl;
 }
 
+// One of the processes that benchmarks/peers/collectives.py starts, found by the variables that
+// launchers set: for each line `array` or `gradients` on standard input it sums that with the
+// others, all of the gradients in one call, and prints the seconds.
+void take_turns(const Sizes& sizes) {
+  const auto membership = collectives::read_membership();
+  need(membership.status());
+  auto connected = collectives::connect_gloo(*membership);
+  need(connected.status());
+  Group all(static_cast<std::size_t>(membership->world_size));
+  std::iota(all.begin(), all.end(), 0);
+  const Communicator::Call call{"sum", all, static_cast<std::size_t>(membership->rank)};
+  const auto sums = float_sum();
+  const auto count = (sizes.megabytes << 20) / 4;
+  std::vector<float> in(static_cast<std::size_t>(count), 1.0F), out(in.size());
+  const std::vector<Communicator::Reduce> array = {{in.data(), out.data(), 1, count, sums.get()}};
+  std::vector<Communicator::Reduce> gradients;
+  std::int64_t place = 0;
+  for (const std::int64_t size : gradient_sizes(sizes.gradients)) {
+    if (place + size > count) break;
+    gradients.push_back({in.data() + place, out.data() + place, 1, size, sums.get()});
+    place += size;
+  }
+  std::cout << "{\"ready\": true}" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::vector<device::Rows> nothing(all.size());
+    need((*connected)->exchange(call, nothing, nothing));
+    const std::span<const Communicator::Reduce> summed =
+        line == "array" ? std::span(array) : gradients;
+    const double seconds = seconds_of([&] { need((*connected)->all_reduce(call, summed)); });
+    if (out[0] != static_cast<float>(all.size())) need(internal_error("a wrong sum"));
+    std::cout << "{\"seconds\": " << seconds << "}" << std::endl;
+  }
+  (*connected)->leave(ok_status());
+}
+
 // A step of convolutions that two replicas do on images of their own, each cut into an upper and a
 // lower half for two partitions, which hand each other the rows at the border. The gradient of a
 // kernel is summed over partitions, scaled, joined by the weight decay, and summed over replicas.
@@ -463,7 +498,13 @@ int main(int argc, char** argv) {
   line.add("--rounds", sizes.rounds, "Of each measurement", {.least = 1, .most = 1000});
   line.add("--gradients", sizes.gradients, "Arrays of mixed sizes", {.least = 1, .most = 10'000});
   line.add("--members", members, "Numbers of participants", {.least = 1, .most = 64});
+  bool turns = false;
+  line.add_flag("--turns", turns, "Be one of the processes of benchmarks/peers/collectives.py");
   if (const auto status = line.read(argc, argv)) return *status;
+  if (turns) {
+    take_turns(sizes);
+    return 0;
+  }
   Json processes = Json::array(), threads = Json::array();
   for (const int count : members) {
     processes.push_back(measure_processes(count, sizes));
