@@ -405,23 +405,25 @@ TEST_F(Buffers, AreRefusedWithTheReason) {
   EXPECT_NE(outcome.message.find("memory 2 does not exist"), std::string::npos) << outcome.message;
 }
 
-// A step whose momentum is in host memory before and after, as JAX's memory kind `pinned_host` has
-// it: it takes device memory only while it is needed, with the same bits at every limit.
+// A step whose two momenta are in host memory before and after, as JAX's memory kind `pinned_host`
+// has it: it takes device memory only while it is needed, with the same bits at every limit.
 TEST_F(Buffers, MayBeInHostMemoryWhichNoLimitCounts) {
   const std::string text =
-      R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }, host_parameters={1,2}, host_results={1}
+      R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias), {2}: (3, {}, may-alias) }, host_parameters={1,2,3}, host_results={1,2}
 ENTRY main {
   w = f32[64,64] parameter(0)
   m = f32[64,64] parameter(1)
   x = f32[64,64] parameter(2)
+  s = f32[64,64] parameter(3)
   g = f32[64,64] dot(w, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   half = f32[] constant(0.5)
   halves = f32[64,64] broadcast(half), dimensions={}
   old = f32[64,64] multiply(m, halves)
   n = f32[64,64] add(old, g)
+  t = f32[64,64] add(s, g)
   u = f32[64,64] dot(n, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   v = f32[64,64] subtract(w, u)
-  ROOT r = (f32[64,64], f32[64,64]) tuple(v, n)
+  ROOT r = (f32[64,64], f32[64,64], f32[64,64]) tuple(v, n, t)
 }
 )";
   std::string on_device = text;
@@ -449,14 +451,14 @@ ENTRY main {
   // The results' values, and whether the donated ones are gone.
   const auto run_in = [&](plm_executable* executable, plm_memory memory, std::int64_t used_before) {
     const BufferHandle w = in(PLM_MEMORY_DEVICE, 0.01F), m = in(memory, 0.02F),
-                       x = in(memory, 0.03F);
+                       x = in(memory, 0.03F), s = in(memory, 0.04F);
     EXPECT_EQ(
         memory_of(context_.get()).used_bytes,
-        used_before + static_cast<std::int64_t>((memory == PLM_MEMORY_HOST ? 1 : 3) * kBytes));
-    plm_buffer* parameters[3] = {w.get(), m.get(), x.get()};
-    plm_buffer* results[2] = {};
+        used_before + static_cast<std::int64_t>((memory == PLM_MEMORY_HOST ? 1 : 4) * kBytes));
+    plm_buffer* parameters[4] = {w.get(), m.get(), x.get(), s.get()};
+    plm_buffer* results[3] = {};
     const Outcome outcome =
-        take(plm_executable_run_buffers(executable, parameters, 3, results, 2, nullptr));
+        take(plm_executable_run_buffers(executable, parameters, 4, results, 3, nullptr));
     EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
     std::vector<std::vector<float>> read;
     for (plm_buffer* const result : results) {
@@ -466,6 +468,7 @@ ENTRY main {
     EXPECT_EQ(plm_buffer_is_deleted(w.get()), 1);
     EXPECT_EQ(plm_buffer_is_deleted(m.get()), 1);
     EXPECT_EQ(plm_buffer_is_deleted(x.get()), 0);
+    EXPECT_EQ(plm_buffer_is_deleted(s.get()), 1);
     return read;
   };
   const std::int64_t before = memory_of(context_.get()).used_bytes;
