@@ -239,6 +239,43 @@ class OptimizedJaxPrograms : public JaxPrograms {};
 
 TEST_P(OptimizedJaxPrograms, AgreeAsProtos) { agrees_at_every_limit(".optimized"); }
 
+// What a program keeps in host memory between runs is passed and returned there, where the caller
+// leaves it to the program.
+TEST(KeptOnHost, IsWhatThePlacementOfTheProgramSays) {
+  std::ifstream file(
+      std::string(PLIMSOLL_SOURCE_DIR) + "/tests/c_api/jax_programs/kept_on_host.mlirbc",
+      std::ios::binary);
+  const std::string artifact{std::istreambuf_iterator<char>(file), {}};
+  plm_context_options given = {};
+  given.struct_size = sizeof given;
+  plm_context* context = nullptr;
+  ASSERT_EQ(plm_context_create(&given, &context), nullptr);
+  for (const plm_placement placement : {PLM_PLACEMENT_PROGRAM, PLM_PLACEMENT_RESIDENT}) {
+    plm_executable_options options = {};
+    options.struct_size = sizeof options;
+    options.default_placement = placement;
+    plm_executable* made = nullptr;
+    plm_status* const status =
+        plm_executable_create(context, artifact.data(), artifact.size(), "p", &options, &made);
+    ASSERT_EQ(status, nullptr) << plm_status_message(status);
+    plm_value_info info = {};
+    info.struct_size = sizeof info;
+    std::vector<plm_memory> memories;
+    for (std::size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(plm_executable_parameter(made, i, &info), nullptr);
+      memories.push_back(info.memory);
+      ASSERT_EQ(plm_executable_result(made, i, &info), nullptr);
+      memories.push_back(info.memory);
+    }
+    const plm_memory second =
+        placement == PLM_PLACEMENT_PROGRAM ? PLM_MEMORY_HOST : PLM_MEMORY_DEVICE;
+    EXPECT_EQ(memories,
+              (std::vector<plm_memory>{PLM_MEMORY_DEVICE, PLM_MEMORY_DEVICE, second, second}));
+    plm_executable_destroy(made);
+  }
+  plm_context_destroy(context);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, JaxPrograms, ::testing::ValuesIn(program_names(".results")),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(All, OptimizedJaxPrograms,

@@ -558,8 +558,26 @@ def field(number, value):
     return bytes([number * 8 + 2, *size, length]) + value
 
 
+def write_kept_on_host(folder):
+    """A step whose momentum is in host memory before and after, as JAX writes it for platforms that
+    have such memory. What it computes is not stored."""
+    host, device = jax.memory.Space.Host, jax.memory.Space.Device
+
+    def step(w, m):
+        m = 0.5 * jax.device_put(m, device) + w
+        squares = jax.device_put(jax.device_put(m * m, host), device)
+        return w - squares, jax.device_put(m, host)
+
+    w = jnp.asarray(fill("f32[8,8]", 0))
+    jitted = jax.jit(step, donate_argnums=1)
+    exported = export.export(jitted, platforms=["tpu"])(w, jax.device_put(w, host))
+    with open(f"{folder}/kept_on_host.mlirbc", "wb") as file:
+        file.write(exported.mlir_module_serialized)
+
+
 def main():
     folder = sys.argv[1]
+    write_kept_on_host(folder)
     for name, (function, shapes) in PROGRAMS.items():
         arguments = [fill(shape, i) for i, shape in enumerate(shapes)]
         jitted = jax.jit(function, keep_unused=True)
