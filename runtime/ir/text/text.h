@@ -10,9 +10,9 @@
 
 namespace plimsoll::ir {
 
-// Reads HLO text (docs/hlo_text.md lists the grammar). The result is verified. Every failure is an
-// INVALID_ARGUMENT whose message starts with `SOURCE:LINE:COLUMN: ` and says what was expected.
-// Never crashes or hangs, whatever the bytes.
+// Reads HLO text (docs/hlo_text.md lists the grammar). The result is verified. Failures,
+// UNIMPLEMENTED for an opcode of HLO that is not supported, else INVALID_ARGUMENT, start with
+// `SOURCE:LINE:COLUMN: ` and say what was expected. Never crashes or hangs, whatever the bytes.
 Result<std::unique_ptr<Module>> parse_module(std::string_view text,
                                              std::string_view source_name = "hlo");
 
