@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plimsoll beside JAX and PyTorch: every case in turns in one run, ratios of medians.
 
-One JSON object goes to standard output, a table to standard error. `over_X` is X's time by ours: above 1 we are faster.
+One JSON object goes to standard output, a table to standard error: rows as they are measured, then all of them, what we lose
+first. `over_X` is X's time by ours: above 1 we are faster. Every row says on which processor it was measured, and how many other
+programs wanted one (`load`: the system's load average of a minute, the sides' own threads included).
 """
 
 import argparse
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -152,7 +155,42 @@ class Sides:
             torch_side((case.compiled_torch or whole)(), "torch_compiled")
 
 
+def processor():
+    """Its name, or the machine's kind where the system does not say."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            named = dict(part for part in (line.split(":", 1) for line in lines) if len(part) == 2)
+        vectors = next((w for w in ("avx512f", "avx2") if w in next(v for k, v in named.items() if k.startswith("flags"))), "")
+        return " ".join(w for w in (next(v for k, v in named.items() if k.startswith("model name")).strip(), vectors) if w)
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+HEADING = ("case", "ms", "GB/s", "eager", "compiled", "jax", "best compiled", "load", "agrees")
+
+
+def print_row(row):
+    number = lambda key: "%.2f" % row[key] if key in row else "-"
+    print(
+        "%-32s %9.3f %7s %7s %9s %7s %14s %6.1f %7s"
+        % (
+            row["case"],
+            row["milliseconds"]["plimsoll"],
+            number("gb_per_s"),
+            number("over_torch_eager"),
+            number("over_torch_compiled"),
+            number("over_jax"),
+            number("over_best_compiled"),
+            row["load"],
+            "yes" if row["agree"] else "NO %.1e" % max(row["difference"].values()),
+        ),
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def measure(case, sides, rounds, seconds_per_round):
+    load = os.getloadavg()[0]
     once = {name: min(run(2)) for name, run in sides.runs.items()}
     times = {name: [] for name in sides.runs}
     for _ in range(rounds):
@@ -168,6 +206,8 @@ def measure(case, sides, rounds, seconds_per_round):
         "difference": sides.errors,
         "agree": all(e <= case.tolerance for e in sides.errors.values()),
         "peak_bytes": sides.peak_bytes,
+        "load": max(load, os.getloadavg()[0]),
+        "processor": processor(),
     }
     if case.bytes:
         row["gb_per_s"] = case.bytes / medians["plimsoll"] * 1e-9
@@ -205,8 +245,7 @@ def main():
 
     plimsoll = Plimsoll(flags.build, flags.threads)
     rows = []
-    heading = ("case", "ms", "GB/s", "eager", "compiled", "jax", "best compiled", "agrees")
-    print("%-32s %9s %7s %7s %9s %7s %14s %7s" % heading, file=sys.stderr)
+    print("%-32s %9s %7s %7s %9s %7s %14s %6s %7s" % HEADING, file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         for case in cases.cases() + networks.networks():
             if flags.only and not any(word in case.name for word in flags.only.split(",")):
@@ -223,22 +262,13 @@ def main():
                     plimsoll = Plimsoll(flags.build, flags.threads)
             plimsoll.ask("drop", case.name)
             rows.append(row)
-            number = lambda key: "%.2f" % row[key] if key in row else "-"
-            print(
-                "%-32s %9.3f %7s %7s %9s %7s %14s %7s"
-                % (
-                    case.name,
-                    row["milliseconds"]["plimsoll"],
-                    number("gb_per_s"),
-                    number("over_torch_eager"),
-                    number("over_torch_compiled"),
-                    number("over_jax"),
-                    number("over_best_compiled"),
-                    "yes" if row["agree"] else "NO %.1e" % max(row["difference"].values()),
-                ),
-                file=sys.stderr,
-                flush=True,
-            )
+            print_row(row)
+    # What failed is a loss, too.
+    rows.sort(key=lambda row: row.get("over_best_compiled", 0.0))
+    print(f"\nWhat we lose first, on {processor()}, {flags.threads} threads:", file=sys.stderr)
+    print("%-32s %9s %7s %7s %9s %7s %14s %6s %7s" % HEADING, file=sys.stderr)
+    for row in rows:
+        print_row(row) if "error" not in row else print(f"{row['case']}: failed", file=sys.stderr)
     versions = {"jax": jax.__version__, "torch": torch.__version__}
     print(json.dumps({"threads": flags.threads, "versions": versions, "cases": rows}))
 
