@@ -71,7 +71,8 @@ Result<bool> inline_fusions(ir::Module& module,
                             const std::unordered_set<const ir::Instruction*>& fusions);
 // Activations of convolutions into the order their kernels walk fastest, channels last, with all
 // that is computed from them elementwise, by windows or by reductions that keep their order; what
-// has to stay as it is written gets transposes, which fuse.
+// has to stay as it is written gets transposes, which fuse. Constant filters that are large beside
+// the images are permuted into the order in which kernels read them.
 Result<bool> assign_layouts(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.

@@ -343,6 +343,51 @@ TEST(Convolution, RandomAttributesMatchTheDefinition) {
   }
 }
 
+// Filters of more than a thousand numbers a position: strides, dilations and padding on all sides,
+// two images, one and three spatial dimensions, filters as a matrix either way.
+TEST(Convolution, LargeFiltersAreMultipliedAsTheyLie) {
+  const Case cases[] = {{"b01f_01io->b01f",
+                         Shape(DType::f32, {2, 4, 5, 40}),
+                         Shape(DType::f32, {3, 3, 40, 130}),
+                         {window(1, 1, 1), window(1, 1, 1)}},
+                        {"b01f_01io->b01f",
+                         Shape(DType::f32, {1, 9, 8, 48}),
+                         Shape(DType::f32, {3, 3, 48, 64}),
+                         {window(2, 1, 1), window(2, 0, 2)}},
+                        {"b01f_01io->b01f",
+                         Shape(DType::f32, {1, 7, 9, 33}),
+                         Shape(DType::f32, {2, 3, 33, 199}),
+                         {window(1, 0, 2, 1, 3), window(2, 2, 3, 1, 2)}},
+                        {"b01f_oi01->b01f",
+                         Shape(DType::f32, {1, 5, 6, 200}),
+                         Shape(DType::f32, {170, 200, 1, 1}),
+                         {window(1, 0, 0), window(1, 0, 0)}},
+                        {"b0f_0io->b0f",
+                         Shape(DType::f32, {1, 20, 100}),
+                         Shape(DType::f32, {5, 100, 64}),
+                         {window(1, 2, 2)}},
+                        {"b012f_012io->b012f",
+                         Shape(DType::f32, {1, 3, 3, 3, 32}),
+                         Shape(DType::f32, {3, 3, 3, 32, 40}),
+                         {window(1, 1, 1), window(1, 1, 1), window(1, 1, 1)}}};
+  const int before = device::thread_count();
+  for (const Case& c : cases) {
+    EXPECT_EQ(check(c), "convolution.packed") << c.labels;
+    const Built built = build(c);
+    const std::vector<ir::Literal> operands = {random_floats(c.lhs, 1), random_floats(c.rhs, 2)};
+    device::set_thread_count(1);
+    const auto one = run_instruction(*built.instruction, operands);
+    ASSERT_TRUE(one.ok());
+    for (const int threads : {2, 3, 7}) {
+      device::set_thread_count(threads);
+      const auto many = run_instruction(*built.instruction, operands);
+      ASSERT_TRUE(many.ok());
+      EXPECT_EQ(*one, *many) << c.labels << " " << threads << " threads";
+    }
+  }
+  device::set_thread_count(before);
+}
+
 TEST(Convolution, SameBitsAtEveryThreadCount) {
   const Case cases[] = {{"b01f_01io->b01f",
                          Shape(DType::f32, {13, 12, 12, 16}),

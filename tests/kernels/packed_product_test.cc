@@ -32,15 +32,16 @@ struct ProductOperand {
 
 // The result, between columns that must stay as they are.
 std::vector<float> product_of(const PackedProduct& product, const ProductOperand& lhs,
-                              const ProductOperand& rhs, std::int64_t m, std::int64_t n) {
+                              const ProductOperand& rhs, std::int64_t m, std::int64_t n,
+                              const ProductLoops& loops = product_loops()) {
   const std::int64_t stride = n + 3;
   std::vector<float> out(static_cast<std::size_t>(m * stride), 1e30f);
   std::vector<std::byte> memory(static_cast<std::size_t>(product.workspace_bytes()) + 64);
   std::byte* workspace = memory.data();
   workspace += 63 - (reinterpret_cast<std::uintptr_t>(workspace) + 63) % 64;
   std::memset(workspace, 0xff, static_cast<std::size_t>(product.workspace_bytes()));  // NaNs
-  product.run(lhs.numbers.data(), lhs.strides, rhs.numbers.data(), rhs.strides, out.data(), stride,
-              workspace);
+  product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), rhs.numbers.data(), rhs.strides,
+              out.data(), stride, workspace);
   std::vector<float> dense;
   for (std::int64_t i = 0; i < m; ++i) {
     const float* const row = out.data() + i * stride;
@@ -54,10 +55,10 @@ struct ProductSizes {
   std::int64_t m, n, k;
 };
 
-// Every size of a last panel, tile and block, few rows, and few columns.
-constexpr ProductSizes kProductSizes[] = {{1, 1, 1},      {3, 33, 17},   {12, 32, 16},
-                                          {61, 130, 401}, {200, 70, 37}, {5, 1100, 50},
-                                          {49, 300, 770}};
+// Few rows, which are packed as a whole, and more; every size of a last panel, tile and block.
+constexpr ProductSizes kProductSizes[] = {{1, 1, 1},      {3, 33, 17},    {12, 32, 16},
+                                          {61, 130, 401}, {5, 1100, 50},  {49, 300, 770},
+                                          {250, 70, 401}, {301, 1050, 20}};
 
 constexpr ProductInstructions kProductInstructions[] = {
     ProductInstructions::baseline, ProductInstructions::avx2, ProductInstructions::avx512};
@@ -71,7 +72,7 @@ TEST(PackedProduct, SumsExactlyWhateverLiesTogetherOnEveryInstructionSet) {
       for (const bool lhs_rows : {true, false}) {
         for (const bool rhs_rows : {true, false}) {
           const ProductOperand lhs(m, k, lhs_rows, true, 1), rhs(k, n, rhs_rows, true, 2);
-          const std::vector<float> out = product_of(product, lhs, rhs, m, n);
+          const std::vector<float> out = product_of(product, lhs, rhs, m, n, *loops);
           std::int64_t wrong = 0;
           for (std::int64_t i = 0; i < m; ++i) {
             for (std::int64_t j = 0; j < n; ++j) {
@@ -109,15 +110,15 @@ TEST(PackedProduct, HasTheSameBitsOnAnyNumberOfThreads) {
 // nor from how operands lie.
 TEST(PackedProduct, ElementsDoNotDependOnTheirNeighbours) {
   constexpr std::int64_t kDepth = 500;
-  const ProductOperand lhs(90, kDepth, true, false, 5), rhs(kDepth, 150, true, false, 6);
+  const ProductOperand lhs(260, kDepth, true, false, 5), rhs(kDepth, 150, true, false, 6);
   ProductOperand turned(kDepth, 150, false, false, 6);
   for (std::int64_t d = 0; d < kDepth; ++d) {
     for (std::int64_t j = 0; j < 150; ++j) {
       turned.numbers[static_cast<std::size_t>(j * kDepth + d)] = rhs.at(d, j);
     }
   }
-  const auto whole = product_of(PackedProduct(90, 150, kDepth), lhs, rhs, 90, 150);
-  EXPECT_EQ(product_of(PackedProduct(90, 150, kDepth), lhs, turned, 90, 150), whole);
+  const auto whole = product_of(PackedProduct(260, 150, kDepth), lhs, rhs, 260, 150);
+  EXPECT_EQ(product_of(PackedProduct(260, 150, kDepth), lhs, turned, 260, 150), whole);
   const auto part = product_of(PackedProduct(7, 45, kDepth), lhs, rhs, 7, 45);
   for (std::size_t i = 0; i < 7; ++i) {
     for (std::size_t j = 0; j < 45; ++j) EXPECT_EQ(part[i * 45 + j], whole[i * 150 + j]);

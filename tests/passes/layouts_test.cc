@@ -198,6 +198,59 @@ ENTRY e {
   EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
 }
 
+// Constant filters of more than a thousand numbers a position are permuted; what another
+// instruction reads, small ones and parameters stay.
+TEST(AssignLayouts, LargeConstantFiltersAreLaidOutOnce) {
+  const auto module = std::make_unique<ir::Module>("m");
+  ir::Computation* const e = module->add_computation("e");
+  const auto add_filters = [&](std::int64_t outputs) {
+    ir::Literal filters(ir::Shape(ir::DType::f32, {outputs, 32, 3, 3}));
+    for (std::int64_t i = 0; i < filters.shape().element_count(); ++i) {
+      filters.set(i, static_cast<double>(i * 37 % 1009 - 500));
+    }
+    return e->add_constant(filters);
+  };
+  ir::Instruction* const x = e->add_parameter(0, ir::Shape(ir::DType::f32, {1, 4, 5, 32}));
+  ir::Instruction* const large = add_filters(77);
+  ir::Instruction* const small = add_filters(32);
+  ir::Instruction* const given = e->add_parameter(1, ir::Shape(ir::DType::f32, {77, 32, 3, 3}));
+  std::vector<ir::Instruction*> results;
+  for (ir::Instruction* const filters : {large, small, given}) {
+    ir::Attributes attributes;
+    attributes.window.assign(2, ir::WindowDimension{3, 1, 1, 1, 1, 1, false});
+    ir::ConvolutionDimensions labels;
+    labels.input_batch = labels.output_batch = 0;
+    labels.input_feature = labels.output_feature = 3;
+    labels.input_spatial = labels.output_spatial = {1, 2};
+    labels.kernel_output_feature = 0;
+    labels.kernel_input_feature = 1;
+    labels.kernel_spatial = {2, 3};
+    attributes.convolution = std::make_shared<ir::ConvolutionDimensions>(labels);
+    results.push_back(e->add(ir::Opcode::convolution,
+                             ir::Shape(ir::DType::f32, {1, 4, 5, filters->shape().dim(0)}),
+                             {x, filters}, "", attributes));
+  }
+  e->add_tuple(results);
+  module->set_entry(e);
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).to_string();
+  const auto arguments = cases::random_arguments(*module, 3);
+  const auto expected = ir::interpret(*module, arguments);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  const Result<bool> changed = assign_layouts(*module);
+  ASSERT_TRUE(changed.ok() && *changed);
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).to_string();
+  const ir::Instruction& root = *module->entry()->root();
+  EXPECT_EQ(root.operand(0)->operand(1)->shape(), ir::Shape(ir::DType::f32, {3, 3, 32, 77}));
+  EXPECT_EQ(root.operand(1)->operand(1), small);
+  EXPECT_EQ(root.operand(2)->operand(1), given);
+  const auto actual = ir::interpret(*module, arguments);
+  ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+  EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+  const Result<bool> again = assign_layouts(*module);
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(*again);
+}
+
 TEST(AssignLayouts, KeepsTheBitsOfRandomNetworks) {
   int relaid = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {

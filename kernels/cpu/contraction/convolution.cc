@@ -4,10 +4,12 @@
 
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/convolution_onednn.h"
+#include "kernels/cpu/contraction/convolution_packed.h"
 #include "kernels/cpu/contraction/convolution_shape.h"
 #include "kernels/cpu/contraction/convolution_widened.h"
 #include "kernels/cpu/numeric.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/ir/shapes/large_filters.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -119,6 +121,9 @@ KernelResult make_convolution(const ir::Instruction& instruction) {
   if (instruction.attributes().convolution == nullptr)
     return invalid_argument("convolution " + instruction.name() + ": no dim_labels");
   for (LibraryConvolution& c : library_convolutions(instruction)) {
+    if (ir::has_large_filters(instruction) && PackedConvolution::takes(c)) {
+      return KernelResult(std::make_shared<PackedConvolution>(std::move(c)));
+    }
     auto kernel = std::make_shared<OnednnConvolution>(std::move(c));
     if (kernel->prepare()) return KernelResult(std::move(kernel));
   }

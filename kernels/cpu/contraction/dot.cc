@@ -184,7 +184,8 @@ class VectorDot final : public DotKernel {
     const std::int64_t k_stride = matrix_left ? matrix.column_stride : matrix.row_stride;
     constexpr std::int64_t kRows = 256;
     const std::int64_t tiles = (rows + kRows - 1) / kRows;
-    const std::int64_t grain = std::max<std::int64_t>(1, 32768 / (kRows * shape_.k + 1));
+    constexpr std::int64_t kWorthAThread = 1 << 17;  // elements of the matrix, about 20 us
+    const std::int64_t grain = std::max<std::int64_t>(1, kWorthAThread / (kRows * shape_.k + 1));
     device::parallel_for(shape_.batch * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t tile = begin; tile < end; ++tile) {
         const std::int64_t b = tile / tiles;

@@ -22,9 +22,9 @@ PackedDot::PackedDot(const ir::Instruction& instruction)
 
 Status PackedDot::multiply(const void* lhs, const void* rhs, void* out, void* workspace) const {
   for (std::int64_t b = 0; b < shape_.batch; ++b) {
-    product_.run(static_cast<const float*>(lhs) + shape_.batch_offset(shape_.lhs, b),
-                 {shape_.lhs.row_stride, shape_.lhs.column_stride},
-                 static_cast<const float*>(rhs) + shape_.batch_offset(shape_.rhs, b),
+    const MatrixRows rows(static_cast<const float*>(lhs) + shape_.batch_offset(shape_.lhs, b),
+                          {shape_.lhs.row_stride, shape_.lhs.column_stride});
+    product_.run(rows, static_cast<const float*>(rhs) + shape_.batch_offset(shape_.rhs, b),
                  {shape_.rhs.row_stride, shape_.rhs.column_stride},
                  static_cast<float*>(out) + b * shape_.m * shape_.n, shape_.n,
                  byte_offset(workspace, packed_));

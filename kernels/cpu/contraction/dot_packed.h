@@ -6,9 +6,9 @@
 
 namespace plimsoll::kernels {
 
-// Products of f32 matrices that are so large that all threads share one of them: the right operand
-// is packed once (kernels/cpu/products), where the library would pack an operand in every piece
-// that it is given. Elements of a batch follow each other.
+// Products of f32 matrices that are so large that all threads share one of them: it is packed once
+// (kernels/cpu/products), where the library would pack an operand in every piece that it is given.
+// Elements of a batch follow each other.
 class PackedDot final : public DotKernel {
  public:
   // Whether a dot of these dtypes and sizes takes less time so than in the library.

@@ -9,19 +9,25 @@
 namespace plimsoll::kernels {
 namespace {
 
-// A panel of rows of this depth stays in the first cache while panels of columns pass by.
-constexpr std::int64_t kMostDepth = 384;
 // The packed block: in the last cache for all threads, a tile's part of it in the second.
 constexpr std::int64_t kMostWidth = 1024;
 constexpr std::int64_t kTileRows = 48;
 constexpr std::int64_t kTileColumns = 384;
 constexpr std::int64_t kLeastTileColumns = 128;
 constexpr std::int64_t kMostSlots = 16;
+// Few rows, and what they may take when they are packed.
+constexpr std::int64_t kFewRows = 240;
+constexpr std::int64_t kFewRowsNumbers = 1 << 19;
+// Columns that a task packs and multiplies together then, in at least so many tasks.
+constexpr std::int64_t kMostPanelColumns = 128;
+constexpr std::int64_t kLeastTasks = 4;
 // Numbers that are worth packing on another thread.
-constexpr std::int64_t kPackedAtOnce = 1 << 15;
+constexpr std::int64_t kPackedAtOnce = 1 << 16;
 constexpr std::int64_t kPackedSteps = 8;
+constexpr std::int64_t kBytes = sizeof(float);
 
 std::int64_t parts_of(std::int64_t size, std::int64_t most) { return (size + most - 1) / most; }
+std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
 // The size of equal parts, of which there are as few as possible.
 std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multiple) {
@@ -31,14 +37,19 @@ std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multip
 
 }  // namespace
 
-// What one round packs, and multiplies.
-struct PackedProduct::Block {
-  const float *lhs, *packed;
-  MatrixStrides lhs_strides;
+struct PackedProduct::Operands {
+  const ProductRows& lhs;
+  const float* rhs;
+  MatrixStrides rhs_strides;
   float* out;
   std::int64_t out_stride;
-  std::int64_t columns, depth;
-  bool add;
+  float* packed;
+  std::byte* slots;
+};
+
+// What one round packs, and multiplies.
+struct PackedProduct::Block {
+  std::int64_t n0, columns, k0, depth;
 };
 
 PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
@@ -48,42 +59,53 @@ PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
   width_ = even_part(n, kMostWidth, loops.columns);
   tile_rows_ = std::min(kTileRows, parts_of(m, loops.rows) * loops.rows);
   row_tiles_ = parts_of(m, tile_rows_);
-  // Few rows: columns make tiles, too.
+  // Columns make tiles, too, where there are few of rows.
   const std::int64_t wanted =
       std::clamp<std::int64_t>(kMostSlots / row_tiles_, 1, parts_of(width_, kLeastTileColumns));
   tile_columns_ = even_part(width_, parts_of(width_, wanted), loops.columns);
   column_tiles_ = parts_of(width_, tile_columns_);
+  if (has_few_rows()) {
+    const std::int64_t panels = parts_of(n, loops.columns);
+    width_ = loops.columns *
+             std::clamp<std::int64_t>(panels / kLeastTasks, 1, kMostPanelColumns / loops.columns);
+    slots_ = std::min(kMostSlots, parts_of(n, width_));
+    packed_bytes_ = aligned_bytes(in_fours(m) * k * kBytes);
+    slot_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
+    return;
+  }
   slots_ = std::min(kMostSlots, row_tiles_ * column_tiles_);
-  packed_bytes_ = aligned_bytes(depth_ * width_ * static_cast<std::int64_t>(sizeof(float)));
-  slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * static_cast<std::int64_t>(sizeof(float)));
+  packed_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
+  slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kBytes);
 }
 
-void PackedProduct::run(const float* lhs, MatrixStrides lhs_strides, const float* rhs,
-                        MatrixStrides rhs_strides, float* out, std::int64_t out_stride,
-                        void* workspace) const {
-  auto* const packed = static_cast<float*>(workspace);
-  auto* const slots = static_cast<std::byte*>(workspace) + packed_bytes_;
+bool PackedProduct::has_few_rows() const {
+  return m_ <= kFewRows && in_fours(m_) <= kFewRowsNumbers / k_;
+}
+
+void PackedProduct::run(const ProductRows& lhs, const float* rhs, MatrixStrides rhs_strides,
+                        float* out, std::int64_t out_stride, void* workspace) const {
+  const Operands operands{lhs,
+                          rhs,
+                          rhs_strides,
+                          out,
+                          out_stride,
+                          static_cast<float*>(workspace),
+                          static_cast<std::byte*>(workspace) + packed_bytes_};
+  return has_few_rows() ? run_by_panels(operands) : run_by_tiles(operands);
+}
+
+void PackedProduct::run_by_tiles(const Operands& operands) const {
   for (std::int64_t n0 = 0; n0 < n_; n0 += width_) {
-    const std::int64_t columns = std::min(width_, n_ - n0);
     for (std::int64_t k0 = 0; k0 < k_; k0 += depth_) {
-      const std::int64_t depth = std::min(depth_, k_ - k0);
-      pack_block(rhs + k0 * rhs_strides.row + n0 * rhs_strides.column, rhs_strides, columns, depth,
-                 packed);
-      const Block block{lhs + k0 * lhs_strides.column,
-                        packed,
-                        lhs_strides,
-                        out + n0,
-                        out_stride,
-                        columns,
-                        depth,
-                        k0 > 0};
+      const Block block{n0, std::min(width_, n_ - n0), k0, std::min(depth_, k_ - k0)};
+      pack_block(operands, block);
       const std::int64_t tiles = row_tiles_ * column_tiles_;
       device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t slot = begin; slot < end; ++slot) {
-          auto* const rows = reinterpret_cast<float*>(slots + slot * slot_bytes_);
+          auto* const rows = reinterpret_cast<float*>(operands.slots + slot * slot_bytes_);
           for (std::int64_t tile = tiles * slot / slots_; tile < tiles * (slot + 1) / slots_;
                ++tile) {
-            multiply_tile(block, tile, rows);
+            multiply_tile(operands, block, tile, rows);
           }
         }
       });
@@ -91,72 +113,120 @@ void PackedProduct::run(const float* lhs, MatrixStrides lhs_strides, const float
   }
 }
 
-// Some steps of the depth of all panels after each other where rows lie together, so that memory is
-// read in long runs; else panel by panel.
-void PackedProduct::pack_block(const float* from, MatrixStrides strides, std::int64_t columns,
-                               std::int64_t depth, float* packed) const {
+// Steps [begin, end) of a block's depth, of all its panels, some steps after the other where rows
+// lie together, so that memory is read in long runs; else panel by panel.
+void PackedProduct::pack_columns(const float* from, MatrixStrides strides, std::int64_t columns,
+                                 std::int64_t begin, std::int64_t end, std::int64_t depth,
+                                 float* packed) const {
   const std::int64_t panel = loops_.columns;
-  const std::int64_t panels = parts_of(columns, panel);
-  const std::int64_t steps = strides.column == 1 ? kPackedSteps : depth;
-  const std::int64_t units = parts_of(depth, steps) * panels;
-  device::parallel_for(units, std::max<std::int64_t>(1, kPackedAtOnce / (panel * steps)),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t unit = begin; unit < end; ++unit) {
-                           const std::int64_t d = unit / panels * steps, j = unit % panels * panel;
-                           loops_.pack(from + d * strides.row + j * strides.column, strides.column,
-                                       strides.row, std::min(panel, columns - j), panel,
-                                       std::min(steps, depth - d), packed + j * depth + d * panel);
-                         }
-                       });
+  const std::int64_t steps = strides.column == 1 ? kPackedSteps : end - begin;
+  for (std::int64_t d = begin; d < end; d += steps) {
+    for (std::int64_t j = 0; j < columns; j += panel) {
+      loops_.pack(from + d * strides.row + j * strides.column, strides.column, strides.row,
+                  std::min(panel, columns - j), panel, std::min(steps, end - d),
+                  packed + j * depth + d * panel);
+    }
+  }
 }
 
-// Asks for a share of what packing reads next: `rows` rows, or runs along them, from `from` on.
-void PackedProduct::fetch(const Block& block, const float* from, std::int64_t part,
-                          std::int64_t parts) const {
-  const MatrixStrides& strides = block.lhs_strides;
-  if (strides.row == 1) {
-    const std::int64_t end = block.depth * (part + 1) / parts;
-    for (std::int64_t d = block.depth * part / parts; d < end; ++d) {
-      __builtin_prefetch(from + d * strides.column);
-    }
+void PackedProduct::pack_block(const Operands& operands, const Block& block) const {
+  const MatrixStrides& strides = operands.rhs_strides;
+  const float* const from = operands.rhs + block.k0 * strides.row + block.n0 * strides.column;
+  const std::int64_t panel = loops_.columns;
+  if (strides.column == 1) {  // by steps of the depth
+    device::parallel_for(parts_of(block.depth, kPackedSteps),
+                         std::max<std::int64_t>(1, kPackedAtOnce / (block.columns * kPackedSteps)),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           pack_columns(from, strides, block.columns, begin * kPackedSteps,
+                                        std::min(block.depth, end * kPackedSteps), block.depth,
+                                        operands.packed);
+                         });
     return;
   }
-  constexpr std::int64_t kLine = 16;
-  const std::int64_t lines = parts_of(block.depth, kLine);
-  const std::int64_t begin = lines * part / parts, end = lines * (part + 1) / parts;
-  for (std::int64_t i = 0; i < loops_.rows; ++i) {
-    const float* const row = from + i * strides.row;
-    for (std::int64_t line = begin; line < end; ++line) __builtin_prefetch(row + line * kLine);
-  }
+  device::parallel_for(parts_of(block.columns, panel),
+                       std::max<std::int64_t>(1, kPackedAtOnce / (block.depth * panel)),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         const std::int64_t j = begin * panel;
+                         pack_columns(from + j * strides.column, strides,
+                                      std::min(block.columns, end * panel) - j, 0, block.depth,
+                                      block.depth, operands.packed + j * block.depth);
+                       });
 }
 
 // A panel of rows is packed when it is multiplied first; what the next one is packed of comes into
 // the cache meanwhile.
-void PackedProduct::multiply_tile(const Block& block, std::int64_t tile, float* packed_rows) const {
+void PackedProduct::multiply_tile(const Operands& operands, const Block& block, std::int64_t tile,
+                                  float* packed_rows) const {
+  const std::int64_t depth = block.depth;
   const std::int64_t m0 = tile / column_tiles_ * tile_rows_;
   const std::int64_t m1 = std::min(m_, m0 + tile_rows_);
   const std::int64_t j0 = tile % column_tiles_ * tile_columns_;
   const std::int64_t j1 = std::min(block.columns, j0 + tile_columns_);
   const std::int64_t some = parts_of(kTileColumns, loops_.columns) * loops_.columns;
-  const MatrixStrides& strides = block.lhs_strides;
   for (std::int64_t first = j0; first < j1; first += some) {
     const std::int64_t last = std::min(j1, first + some);
     const std::int64_t panels = parts_of(last - first, loops_.columns);
     for (std::int64_t i = m0; i < m1; i += loops_.rows) {
       const std::int64_t rows = std::min(loops_.rows, m1 - i);
-      float* const packed = packed_rows + (i - m0) * block.depth;
-      if (first == j0) {
-        loops_.pack(block.lhs + i * strides.row, strides.row, strides.column, rows,
-                    parts_of(rows, 4) * 4, block.depth, packed);
-      }
-      const bool goes_on = first == j0 && i + 2 * loops_.rows <= m_;
+      float* const packed = packed_rows + (i - m0) * depth;
+      if (first == j0) operands.lhs.pack(i, rows, block.k0, depth, packed);
+      const std::int64_t next = i + loops_.rows;
+      const std::int64_t next_rows = first == j0 ? std::min(loops_.rows, m_ - next) : 0;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t j = first + panel * loops_.columns;
-        if (goes_on) fetch(block, block.lhs + (i + loops_.rows) * strides.row, panel, panels);
-        loops_.multiply(packed, block.packed + j * block.depth, rows,
-                        std::min(loops_.columns, last - j), block.depth,
-                        block.out + i * block.out_stride + j, block.out_stride, block.add);
+        if (next_rows > 0) operands.lhs.fetch(next, next_rows, block.k0, depth, panel, panels);
+        loops_.multiply(packed, operands.packed + j * depth, rows,
+                        std::min(loops_.columns, last - j), depth,
+                        operands.out + i * operands.out_stride + block.n0 + j, operands.out_stride,
+                        block.k0 > 0);
       }
+    }
+  }
+}
+
+void PackedProduct::run_by_panels(const Operands& operands) const {
+  const std::int64_t row_panels = parts_of(m_, loops_.rows);
+  device::parallel_for(row_panels * parts_of(k_, depth_),
+                       std::max<std::int64_t>(1, kPackedAtOnce / (loops_.rows * depth_)),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t unit = begin; unit < end; ++unit) {
+                           const std::int64_t k0 = unit / row_panels * depth_,
+                                              i = unit % row_panels * loops_.rows;
+                           const std::int64_t depth = std::min(depth_, k_ - k0);
+                           operands.lhs.pack(i, std::min(loops_.rows, m_ - i), k0, depth,
+                                             operands.packed + k0 * in_fours(m_) + i * depth);
+                         }
+                       });
+  const std::int64_t tasks = parts_of(n_, width_);
+  device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      auto* const columns = reinterpret_cast<float*>(operands.slots + slot * slot_bytes_);
+      for (std::int64_t task = tasks * slot / slots_; task < tasks * (slot + 1) / slots_; ++task) {
+        multiply_columns(operands, task * width_, columns);
+      }
+    }
+  });
+}
+
+// What the next block of these columns is packed of comes into the cache meanwhile.
+void PackedProduct::multiply_columns(const Operands& operands, std::int64_t j0,
+                                     float* packed_columns) const {
+  const MatrixStrides& strides = operands.rhs_strides;
+  const std::int64_t row_panels = parts_of(m_, loops_.rows);
+  const std::int64_t columns = std::min(width_, n_ - j0);
+  for (std::int64_t k0 = 0; k0 < k_; k0 += depth_) {
+    const std::int64_t depth = std::min(depth_, k_ - k0);
+    const float* const from = operands.rhs + k0 * strides.row + j0 * strides.column;
+    pack_columns(from, strides, columns, 0, depth, depth, packed_columns);
+    const std::int64_t next_depth = std::min(depth_, k_ - k0 - depth);
+    for (std::int64_t i = 0; i < m_; i += loops_.rows) {
+      if (next_depth > 0) {
+        fetch_panel(from + depth * strides.row, strides.column, strides.row, columns, next_depth,
+                    i / loops_.rows, row_panels);
+      }
+      loops_.multiply(operands.packed + k0 * in_fours(m_) + i * depth, packed_columns,
+                      std::min(loops_.rows, m_ - i), columns, depth,
+                      operands.out + i * operands.out_stride + j0, operands.out_stride, k0 > 0);
     }
   }
 }

@@ -126,6 +126,14 @@ PLIMSOLL_INLINE void pack(const float* from, std::int64_t stride, std::int64_t d
   }
 }
 
+template <int W>
+PLIMSOLL_INLINE void pack_rows(const float* const* rows, std::int64_t width, std::int64_t depth,
+                               float* to) {
+  for (std::int64_t i = 0; i < width; i += 4) {
+    pack_four_rows<W>({rows[i], rows[i + 1], rows[i + 2], rows[i + 3]}, width, depth, to + i);
+  }
+}
+
 // A tile of c in registers over the whole depth.
 template <int W, int kRows, int kVectors>
 PLIMSOLL_INLINE void multiply_tile(const float* a, const float* b, std::int64_t depth, float* c,
@@ -205,12 +213,16 @@ PLIMSOLL_INLINE void multiply(const float* a, const float* b, std::int64_t rows,
                               float* to) {                                                       \
     pack<W, R, V * W>(from, stride, depth_stride, count, width, depth, to);                      \
   }                                                                                              \
+  attributes void pack_rows_##name(const float* const* rows, std::int64_t width,                 \
+                                   std::int64_t depth, float* to) {                              \
+    pack_rows<W>(rows, width, depth, to);                                                        \
+  }                                                                                              \
   attributes void multiply_##name(const float* a, const float* b, std::int64_t rows,             \
                                   std::int64_t columns, std::int64_t depth, float* c,            \
                                   std::int64_t c_stride, bool add) {                             \
     multiply<W, R, V>(a, b, rows, columns, depth, c, c_stride, add);                             \
   }                                                                                              \
-  constexpr ProductLoops kLoops_##name = {R, V * W, pack_##name, multiply_##name};
+  constexpr ProductLoops kLoops_##name = {R, V * W, pack_##name, pack_rows_##name, multiply_##name};
 
 PLIMSOLL_PRODUCT_LOOPS(baseline, __attribute__((flatten)), 4, 4, 2)
 #if defined(__x86_64__)

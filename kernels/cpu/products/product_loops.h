@@ -18,6 +18,8 @@ struct ProductLoops {
   // multiple of 4; one of the strides is 1.
   void (*pack)(const float* from, std::int64_t stride, std::int64_t depth_stride,
                std::int64_t count, std::int64_t width, std::int64_t depth, float* to);
+  // to[d * width + i] = rows[i][d] for i < width, a multiple of 4.
+  void (*pack_rows)(const float* const* rows, std::int64_t width, std::int64_t depth, float* to);
   // c = a b, or c += a b with `add`: one panel of `rows` rows, padded to a multiple of 4 in `a`,
   // by panels of `columns` columns, padded in `b`; rows of c are c_stride apart.
   void (*multiply)(const float* a, const float* b, std::int64_t rows, std::int64_t columns,

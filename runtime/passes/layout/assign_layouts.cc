@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/passes/layout/lay_out_filters.h"
 #include "runtime/passes/layout/relaid.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -315,6 +316,7 @@ Result<bool> assign_layouts(ir::Module& module) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
     if (LayoutAssignment(*computation).run()) changed = true;
+    if (lay_out_filters(*computation)) changed = true;
   }
   return changed;
 }
