@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/interpreter/interpreter.h"
 #include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
@@ -107,6 +108,40 @@ TEST(Simplify, FoldsSmallConstants) {
                        "x = f32[4] parameter(0)\n d = f32[4] broadcast(c), dimensions={}\n"
                        "ROOT r = f32[4] add(x, d)"),
             "add(p0, broadcast(5))");
+}
+
+// Weights of four gates in another order, transposed: moved once, to the same bits.
+TEST(Simplify, MovesConstantsThatAreReadInAnotherOrder) {
+  std::string numbers;
+  for (int i = 0; i < 8; ++i) {
+    numbers += (i > 0 ? ", {" : "{");
+    for (int k = 0; k < 20; ++k) numbers += (k > 0 ? ", " : "") + std::to_string(i * 20 + k);
+    numbers += "}";
+  }
+  const std::string text = "w = f32[8,20] constant({" + numbers +
+                           "})\n"
+                           "a = f32[4,20] slice(w), slice={[0:4], [0:20]}\n"
+                           "b = f32[4,20] slice(w), slice={[4:8], [0:20]}\n"
+                           "c = f32[8,20] concatenate(b, a), dimensions={0}\n"
+                           "t = f32[20,8] transpose(c), dimensions={1,0}\n"
+                           "v = f32[20,8] reverse(t), dimensions={1}\n"
+                           "r = f32[160] reshape(v)\n"
+                           "x = f32[160] parameter(0)\n";
+  EXPECT_EQ(simplified(text + "ROOT s = f32[160] add(x, r)"), "add(p0, constantf32[160])");
+  const auto module = parse("HloModule m\nENTRY e {\n" + text + "ROOT s = f32[160] add(x, r)\n}");
+  const ir::Literal zero(ir::Shape(ir::DType::f32, {160}));
+  const auto before = ir::interpret(*module, {&zero, 1});
+  ASSERT_TRUE(simplify(*module).ok());
+  const auto moved = ir::interpret(*module, {&zero, 1});
+  ASSERT_TRUE(before.ok() && moved.ok());
+  EXPECT_EQ(*before, *moved);
+  EXPECT_EQ(before->at(0), 60);  // v[0, 0] is t[0, 7], c[7, 0] and w[3, 0]
+  // What is read as it is, too, is not there twice.
+  EXPECT_EQ(simplified("w = f32[2,100] constant({...})\n"
+                       "t = f32[100,2] transpose(w), dimensions={1,0}\n"
+                       "u = f32[2,100] reshape(t)\n"
+                       "ROOT s = f32[2,100] add(w, u)"),
+            "add(constantf32[2,100], reshape(transpose(constantf32[2,100])))");
 }
 
 TEST(Simplify, LeavesElidedConstantsAlone) {

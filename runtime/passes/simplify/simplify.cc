@@ -16,7 +16,7 @@ namespace {
 Instruction* simplify_one(Rewriter& rewriter, Instruction& at) {
   for (const auto rule :
        {simplify_structure, simplify_movement, simplify_slicing, simplify_conversion,
-        simplify_arithmetic, simplify_logic, sink_broadcasts, fold_constants}) {
+        simplify_arithmetic, simplify_logic, sink_broadcasts, fold_constants, fold_moves}) {
     if (Instruction* with = rule(rewriter, at)) return with;
   }
   return nullptr;

@@ -18,6 +18,8 @@ ir::Instruction* simplify_structure(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* sink_broadcasts(Rewriter& rewriter, ir::Instruction& at);
 // Small operations on constants, where the interpreter's bits are those of every backend.
 ir::Instruction* fold_constants(Rewriter& rewriter, ir::Instruction& at);
+// Movements of constants of any size that nothing else reads.
+ir::Instruction* fold_moves(Rewriter& rewriter, ir::Instruction& at);
 
 // The constant whose first element is the value of every element of `value`, or null; looks through
 // broadcast and reshape.
