@@ -65,8 +65,6 @@ std::vector<const ir::Instruction*> stepwise_instructions(const ir::Module& modu
   return found;
 }
 
-using Kernels = std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>>;
-
 // The kernels of everything in `module` that needs one. A fusion that has none (another compiler's
 // choice, in a module that runs as it is written) is inlined: its instructions run one by one.
 // They may be fusions that are refused in turn, so it is tried again until nothing is refused;
@@ -192,7 +190,8 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     text_hash = hash_of(*module);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
-                            compile(std::move(module), provider, options, machine));
+                            compile(std::move(module), provider, options, machine,
+                                    std::make_shared<PreparedConstants>()));
   program->source_ = std::move(source);
   program->text_hash_ = text_hash;
   return std::shared_ptr<const Program>(std::move(program));
@@ -222,7 +221,8 @@ Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form)
   for (const auto& [other, program] : forms_) {
     if (program != nullptr && program->text_hash_ == text_hash) return made = program;
   }
-  const auto compiled = compile(std::move(module), *source_.provider, options_, source_.machine);
+  const auto compiled =
+      compile(std::move(module), *source_.provider, options_, source_.machine, prepared_constants_);
   // An operation may have a kernel as a part of others only.
   if (compiled.status().code() == StatusCode::unimplemented) return shared_from_this();
   if (!compiled.ok()) {
@@ -237,11 +237,14 @@ Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form)
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
                                                   device::KernelProvider& provider,
                                                   const ProgramOptions& options,
-                                                  const planner::Roofline& machine) {
+                                                  const planner::Roofline& machine,
+                                                  std::shared_ptr<PreparedConstants> prepared) {
   auto program = std::make_shared<Program>();
   program->options_ = options;
   PLIMSOLL_RETURN_IF_ERROR(passes::order_collectives(*module).status());
   PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, provider));
+  program->prepared_constants_ = std::move(prepared);
+  PLIMSOLL_RETURN_IF_ERROR(program->prepared_constants_->prepare(*module, program->kernels_));
   std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {
     facts[instruction] = {kernel->workspace_bytes(), kernel->origin() == device::KernelOrigin::jit};

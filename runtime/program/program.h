@@ -20,6 +20,7 @@
 #include "runtime/planner/cost/measured_costs.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/prepared_constants.h"
 #include "runtime/program/program_form.h"
 #include "runtime/program/program_options.h"
 #include "runtime/program/resident_constants.h"
@@ -39,6 +40,7 @@ class Program : public std::enable_shared_from_this<Program> {
                                                        const planner::Roofline& machine = {});
 
   const ProgramOptions& options() const { return options_; }
+  // As it runs; constants may lie as their kernel wants them (prepared_constants.h).
   const ir::Module& module() const { return *module_; }
   // Null for control flow and for instructions that need none (tuples, parameters, ...).
   const device::Kernel* kernel(const ir::Instruction& instruction) const;
@@ -88,11 +90,13 @@ class Program : public std::enable_shared_from_this<Program> {
   static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,
                                                   device::KernelProvider& provider,
                                                   const ProgramOptions& options,
-                                                  const planner::Roofline& machine);
+                                                  const planner::Roofline& machine,
+                                                  std::shared_ptr<PreparedConstants> prepared);
 
   ProgramOptions options_;
   std::unique_ptr<ir::Module> module_;
-  std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
+  Kernels kernels_;
+  std::shared_ptr<PreparedConstants> prepared_constants_;  // of all forms
   device::KernelProvider* provider_ = nullptr;
   mutable std::mutex coding_mutex_;  // guards what follows
   // By instruction and what is coded.

@@ -44,9 +44,10 @@ dnnl::reorder make_reorder(const dnnl::memory::desc& from, const dnnl::memory::d
 
 }  // namespace
 
-OnednnConvolution::OnednnConvolution(LibraryConvolution convolution)
+OnednnConvolution::OnednnConvolution(LibraryConvolution convolution, bool takes_prepared)
     : KernelBase(name_of(convolution.mode), device::KernelOrigin::library),
       c_(std::move(convolution)),
+      takes_prepared_(takes_prepared),
       stage_src_(!c_.src.is_channels_last()),
       stage_dst_(!c_.dst.is_channels_last()) {}
 
@@ -329,11 +330,13 @@ void OnednnConvolution::lay_out_workspace() {
     const bool several = static_cast<std::int64_t>(pieces_.size()) > slots_;
     partial_bytes_ = aligned(bytes_of(weights_));
     slot_bytes_ += partial_bytes_ * (several ? 2 : 1);
-  } else {
+  } else if (!takes_prepared_) {
     if (!flip_dims_.empty()) flip_at_ = reserve_workspace(bytes_of(user_weights_));
     if (weights_reorder_) weights_at_ = reserve_workspace(bytes_of(weights_));
   }
-  if (weights_reorder_) reorder_scratch_at_ = reserve_workspace(bytes_of(reorder_scratch_));
+  if (weights_reorder_ && !takes_prepared_) {
+    reorder_scratch_at_ = reserve_workspace(bytes_of(reorder_scratch_));
+  }
   slot_at_ = reserve_workspace(slot_bytes_ * slots_);
 }
 

@@ -11,21 +11,28 @@
 #include "kernels/cpu/contraction/convolution_shape.h"
 #include "kernels/cpu/contraction/onednn.h"
 #include "kernels/cpu/kernel_base.h"
+#include "runtime/device/input_preparation.h"
 
 namespace plimsoll::kernels {
 
 // One direction of a convolution in oneDNN. The batch (for a small batch also the rows of a forward
 // convolution) is cut into pieces by shape alone; pieces are dealt to slots, and each slot is a
-// task with memory of its own. Weights change their layout once per launch. Activations that are
+// task with memory of its own. Weights change their layout once per launch, or come with it
+// changed (`takes_prepared`). Activations that are
 // not channels-last are staged piece by piece. Filter gradients are added over the pieces in order.
-class OnednnConvolution final : public KernelBase {
+class OnednnConvolution final : public KernelBase, public device::InputPreparation {
  public:
-  explicit OnednnConvolution(LibraryConvolution convolution);
+  explicit OnednnConvolution(LibraryConvolution convolution, bool takes_prepared = false);
 
   // False: the library has no fast code for this convolution.
   bool prepare();
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
+
+  int prepared_input() const override { return 1; }
+  std::int64_t prepared_bytes() const override;
+  Status prepare(const void* plain, void* prepared) const override;
+  std::shared_ptr<const device::Kernel> taking_prepared() const override;
 
  private:
   using Desc = dnnl::memory::desc;
@@ -65,6 +72,7 @@ class OnednnConvolution final : public KernelBase {
   Status finish_weights(void* out, void* workspace) const;
 
   LibraryConvolution c_;
+  bool takes_prepared_;
   bool stage_src_, stage_dst_;
   bool blocked_ = false;  // activations are described in the library's blocked layout
   std::vector<Piece> pieces_;

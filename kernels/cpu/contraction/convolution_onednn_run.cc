@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a launch does with the pieces and primitives that convolution_onednn.cc chose.
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 
 #include "kernels/cpu/contraction/convolution_onednn.h"
 #include "kernels/cpu/contraction/strided_copy.h"
@@ -127,7 +130,7 @@ Status OnednnConvolution::launch(device::Stream&, const device::KernelArguments&
     dst = rhs;
     weights = nullptr;
   }
-  if (!writes_weights()) {
+  if (!writes_weights() && !takes_prepared_) {
     PLIMSOLL_RETURN_IF_ERROR(onednn::guarded(
         name().c_str(), [&] { weights = prepare_weights(rhs, arguments.workspace); }));
   }
@@ -140,6 +143,31 @@ Status OnednnConvolution::launch(device::Stream&, const device::KernelArguments&
   });
   PLIMSOLL_RETURN_IF_ERROR(failure.status());
   return writes_weights() ? finish_weights(out, arguments.workspace) : ok_status();
+}
+
+std::int64_t OnednnConvolution::prepared_bytes() const {
+  if (writes_weights() || takes_prepared_) return 0;
+  if (!weights_reorder_ && flip_dims_.empty()) return 0;
+  return bytes_of(weights_);
+}
+
+Status OnednnConvolution::prepare(const void* plain, void* prepared) const {
+  const std::int64_t bytes = prepared_bytes();
+  const std::unique_ptr<void, void (*)(void*)> workspace(
+      std::aligned_alloc(kBufferAlignment, at(std::max(workspace_bytes(), kBufferAlignment))),
+      std::free);
+  if (workspace == nullptr) {
+    return Status(StatusCode::resource_exhausted, name() + ": no host memory to prepare weights");
+  }
+  return onednn::guarded(name().c_str(), [&] {
+    std::memcpy(prepared, prepare_weights(plain, workspace.get()), at(bytes));
+  });
+}
+
+std::shared_ptr<const device::Kernel> OnednnConvolution::taking_prepared() const {
+  auto kernel = std::make_shared<OnednnConvolution>(c_, true);
+  if (!kernel->OnednnConvolution::prepare()) return nullptr;
+  return kernel;
 }
 
 }  // namespace plimsoll::kernels

@@ -178,7 +178,9 @@ std::vector<LibraryConvolution> library_convolutions(const ir::Instruction& inst
     if (auto c = as_library_convolution(instruction, mode)) result.push_back(std::move(*c));
   }
   // Channels-last activations come first; then gradients of filters are told from forward
-  // convolutions by a window larger than the result.
+  // convolutions by a window larger than the result. A batch of one is a channel of one to the
+  // gradient of a filter, whichever way it lies: it is none unless its filter is clearly smaller
+  // than what it is summed over.
   const auto cost = [](const LibraryConvolution& c) {
     int cost = (c.src.is_channels_last() ? 0 : 4) + (c.dst.is_channels_last() ? 0 : 4);
     if (c.mode == ConvolutionMode::filter_gradient) {
@@ -188,6 +190,7 @@ std::vector<LibraryConvolution> library_convolutions(const ir::Instruction& inst
         positions *= c.dst.dims[d];
       }
       cost += window < positions ? -1 : 2;
+      if (c.src.dims[1] == 1 && 4 * window >= positions) cost += 8;
     }
     // Where the window is reversed already, the gradient's direction needs no reversed copy.
     const bool flips = std::find(c.flip.begin(), c.flip.end(), true) != c.flip.end();
