@@ -36,7 +36,7 @@ const char* meaning(memory::Use use) {
 
 Outcome info(Output& output) {
   PLIMSOLL_CALL_FAULT(check_environment());
-  warn_of_unknown_variables();
+  PLIMSOLL_CALL_FAULT(check_unknown_variables());
   PLIMSOLL_CALL_FAULT(device::check_device());
   const auto device = device::default_device();
   output.json["version"] = PLIMSOLL_VERSION;

@@ -73,17 +73,23 @@ std::vector<std::string> unknown_variables(std::span<const char* const> entries)
   return lines;
 }
 
-void warn_of_unknown_variables() {
+Status check_unknown_variables() {
   static auto* const mutex = new ProcessMutex;
   static auto* const warned = new std::unordered_set<std::string>;
   std::vector<const char*> entries;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     entries.push_back(*entry);
   }
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string strict, choice_variable(Variable::strict));
+  const std::vector<std::string> lines = unknown_variables(entries);
+  if (strict == "1" && !lines.empty()) {
+    return invalid_argument(lines.front() + "; PLIMSOLL_STRICT=0 lets it pass");
+  }
   const std::lock_guard lock(*mutex);
-  for (const std::string& line : unknown_variables(entries)) {
+  for (const std::string& line : lines) {
     if (warned->insert(line).second) log_line(LogLevel::warning, line);
   }
+  return ok_status();
 }
 
 }  // namespace plimsoll

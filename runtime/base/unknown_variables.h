@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/status.h"
+
 namespace plimsoll {
 
 // The one of `names` that a misspelt `name` is nearest to, by letters that are another, too many or
@@ -16,7 +18,8 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 // name that may have been meant. In the order of the entries.
 std::vector<std::string> unknown_variables(std::span<const char* const> entries);
 
-// Logs what unknown_variables says of this process's environment, each variable once.
-void warn_of_unknown_variables();
+// What unknown_variables says of this process's environment is logged, each variable once; with
+// PLIMSOLL_STRICT=1 it is INVALID_ARGUMENT instead.
+Status check_unknown_variables();
 
 }  // namespace plimsoll

@@ -117,7 +117,7 @@ plm_status* plm_context_create(const plm_context_options* options, plm_context**
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "context: the output pointer is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(check_environment());
-    warn_of_unknown_variables();
+    PLIMSOLL_RETURN_IF_ERROR(check_unknown_variables());
     PLIMSOLL_RETURN_IF_ERROR(device::check_device());
     PLIMSOLL_ASSIGN_OR_RETURN(const auto known, c_api::read_options(options));
     PLIMSOLL_ASSIGN_OR_RETURN(auto converted, c_api::context_options(known));

@@ -25,15 +25,23 @@ TEST(UnknownVariables, AreNamedWithWhatMayBeMeant) {
           "environment: nothing reads PLIMSOLL_COLOR (`plimsoll info` lists what there is)"}));
 }
 
-TEST(UnknownVariables, AreWarnedOfOnce) {
+TEST(UnknownVariables, AreWarnedOfOnceAndRefusedWhereThatIsAskedFor) {
   static int lines;
   lines = 0;
   ::setenv("PLIMSOLL_LOG_LEVLE", "off", 1);
   set_log_sink([](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && line.find("PLIMSOLL_LOG_LEVLE") != line.npos) ++lines;
   });
-  warn_of_unknown_variables();
-  warn_of_unknown_variables();
+  EXPECT_TRUE(check_unknown_variables().ok());
+  EXPECT_TRUE(check_unknown_variables().ok());
+  ::setenv("PLIMSOLL_STRICT", "1", 1);
+  const Status refused = check_unknown_variables();
+  ::setenv("PLIMSOLL_STRICT", "yes", 1);
+  EXPECT_FALSE(check_unknown_variables().ok());
+  ::unsetenv("PLIMSOLL_STRICT");
+  EXPECT_EQ(refused.code(), StatusCode::invalid_argument);
+  EXPECT_NE(refused.message().find("PLIMSOLL_LOG_LEVLE (PLIMSOLL_LOG_LEVEL may be meant)"),
+            std::string::npos);
   set_log_sink(nullptr);
   ::unsetenv("PLIMSOLL_LOG_LEVLE");
   EXPECT_EQ(lines, 1);

@@ -119,7 +119,7 @@ Outcome read_size(const std::optional<std::string>& flag, const char* name, std:
 
 Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
   PLIMSOLL_CALL_FAULT(check_environment());
-  warn_of_unknown_variables();
+  PLIMSOLL_CALL_FAULT(check_unknown_variables());
   PLIMSOLL_CALL_FAULT(device::check_device());
   auto asked = planner::policy_from_environment();
   PLIMSOLL_CALL_FAULT(asked.status());
