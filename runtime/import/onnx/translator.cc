@@ -40,6 +40,30 @@ std::string text_of(const ValueInfo& input) {
   return "[" + text + "]";
 }
 
+// That a result is what the model says of it, as far as it says: the dtype, the rank, sizes that it
+// has in numbers.
+Status check_declared(const ValueInfo& output, const Array& result) {
+  const ValueType& type = output.type;
+  if (type.kind != ValueType::Kind::tensor || result.is_null() ||
+      !result.instruction()->shape().is_array()) {
+    return ok_status();
+  }
+  const Shape& shape = result.instruction()->shape();
+  const auto wrong = [&](std::string declared) {
+    return invalid_argument(fmt::format("output '{}' is {}, the model declares {}", output.name,
+                                        shape.to_string(), declared));
+  };
+  const auto dtype = dtype_of(type.element);
+  if (dtype.ok() && *dtype != shape.dtype()) return wrong(std::string(ir::to_string(*dtype)));
+  if (!type.has_shape) return ok_status();
+  bool fits = std::ssize(type.dims) == shape.rank();
+  for (std::size_t i = 0; fits && i < type.dims.size(); ++i) {
+    const std::int64_t size = type.dims[i].size;
+    fits = size < 0 || size == shape.dim(static_cast<int>(i));
+  }
+  return fits ? ok_status() : wrong(text_of(output));
+}
+
 }  // namespace
 
 Translator::Translator(const Model& model, const ReadOptions& options)
@@ -86,6 +110,9 @@ Result<std::unique_ptr<ir::Module>> Translator::try_translate() {
     }
     const Array array = context.array_of(value);
     if (array.is_null()) return array;
+    // An input that is handed on has the name already.
+    const auto input = parameters_.find(array.instruction());
+    if (input != parameters_.end() && input->second == name) return array;
     const Shape shape(array.dtype(), array.dims());
     return emit.make(ir::Opcode::reshape, {array}, {}, {}, &shape, parameter_name(name));
   };
@@ -95,6 +122,7 @@ Result<std::unique_ptr<ir::Module>> Translator::try_translate() {
     if (!emit.status().ok()) {
       return emit.status().with_context(fmt::format("output '{}'", names[i]));
     }
+    PLIMSOLL_RETURN_IF_ERROR(check_declared(model_.graph.outputs[i], results.back()));
   }
   const Array root = results.size() == 1 ? results[0] : emit.tuple(results);
   PLIMSOLL_RETURN_IF_ERROR(emit.status());

@@ -47,6 +47,12 @@ inline MessageWriter value_info(std::string_view name, std::int64_t element,
   return MessageWriter().text(1, name).message(2, MessageWriter().message(1, tensor));
 }
 
+// A value of that type of which no shape is said.
+inline MessageWriter shapeless_info(std::string_view name, std::int64_t element) {
+  const MessageWriter tensor = MessageWriter().number(1, static_cast<std::uint64_t>(element));
+  return MessageWriter().text(1, name).message(2, MessageWriter().message(1, tensor));
+}
+
 inline MessageWriter raw_tensor(std::string_view name, std::int64_t element,
                                 const std::vector<std::uint64_t>& dims, std::string_view raw) {
   MessageWriter made;

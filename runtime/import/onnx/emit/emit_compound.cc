@@ -95,6 +95,12 @@ Array Emit::matmul(const Array& a, const Array& b) {
     return {};
   }
   if (b.rank() <= 2) {
+    // A transposed matrix is read as it lies: weights that are tied to an embedding, mostly.
+    ir::Instruction* const right = b.instruction();
+    if (b.rank() == 2 && right->opcode() == ir::Opcode::transpose &&
+        right->attributes().dimensions == std::vector<std::int64_t>{1, 0}) {
+      return dot(a, Array(this, right->operand(0)), {{a.rank() - 1}, {1}, {}, {}});
+    }
     return dot(a, b, {{a.rank() - 1}, {0}, {}, {}});
   }
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() - 2);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "runtime/base/index.h"
 #include "runtime/import/onnx/ops/node_context.h"
@@ -22,9 +23,23 @@ Array from_front(Emit& e, const Array& indices, std::int64_t size) {
   return e.select(indices < 0, indices + static_cast<double>(size), indices);
 }
 
+// Known indices are looked at, as the standard wants them in [-size, size).
+bool are_inside(NodeContext& n, int input, std::int64_t size) {
+  const Literal* const known = n.known(input);
+  if (known == nullptr || !is_integer(known->shape().dtype())) return true;
+  for (std::int64_t i = 0; i < known->shape().element_count(); ++i) {
+    const double index = known->at(i);
+    if (index >= static_cast<double>(-size) && index < static_cast<double>(size)) continue;
+    n.e.fail(fmt::format("index {} is outside of an axis of {}", index, size));
+    return false;
+  }
+  return true;
+}
+
 void gather(NodeContext& n) {
   const Array x = n.in(0), indices = n.in(1);
   const std::int64_t axis = n.e.axis(n.number("axis", 0), x.rank());
+  if (!n.e.status().ok() || !are_inside(n, 1, x.dim(axis))) return;
   n.set(0, n.e.take(x, from_front(n.e, indices, x.dim(axis)), axis));
 }
 
@@ -33,6 +48,7 @@ void gather_elements(NodeContext& n) {
   const Array indices = n.in(1);
   const std::int64_t axis = n.e.axis(n.number("axis", 0), x.rank());
   if (indices.rank() != x.rank()) return n.e.fail("indices have not the rank of the data");
+  if (!n.e.status().ok() || !are_inside(n, 1, x.dim(axis))) return;
   const Array places = from_front(n.e, indices, x.dim(axis));
   for (int i = 0; i < x.rank(); ++i) {
     if (i != axis) x = n.e.slice(x, i, 0, indices.dim(i));
@@ -210,6 +226,79 @@ void non_zero(NodeContext& n) {
         Value::of(Literal::array<std::int64_t>({std::ssize(places), std::ssize(places[0])}, all)));
 }
 
+struct Box {
+  double low[2], high[2];
+  double area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
+};
+
+// Two corners, whichever, or the center with the width and the height.
+Box box_at(const Literal& boxes, std::int64_t first, bool by_center) {
+  const double a = boxes.at(first), b = boxes.at(first + 1);
+  const double c = boxes.at(first + 2), d = boxes.at(first + 3);
+  if (by_center) return {{a - c / 2, b - d / 2}, {a + c / 2, b + d / 2}};
+  return {{std::min(a, c), std::min(b, d)}, {std::max(a, c), std::max(b, d)}};
+}
+
+// Intersection over union.
+double overlap(const Box& a, const Box& b) {
+  double common = 1;
+  for (int d = 0; d < 2; ++d) {
+    common *= std::max(0.0, std::min(a.high[d], b.high[d]) - std::max(a.low[d], b.low[d]));
+  }
+  const double whole = a.area() + b.area() - common;
+  return whole > 0 ? common / whole : 0;
+}
+
+// Of each image and class, by falling score, the boxes that no box taken before overlaps by more
+// than the threshold. How many that are depends on the values, so they must be known.
+void non_max_suppression(NodeContext& n) {
+  const Literal* const boxes = n.must_know(0, "boxes");
+  const Literal* const scores = boxes == nullptr ? nullptr : n.must_know(1, "scores");
+  if (scores == nullptr) return;
+  const ir::Dims& of_boxes = boxes->shape().dims();
+  const ir::Dims& of_scores = scores->shape().dims();
+  if (of_boxes.size() != 3 || of_scores.size() != 3 || of_boxes[2] != 4 ||
+      of_boxes[0] != of_scores[0] || of_boxes[1] != of_scores[2]) {
+    return n.e.fail(
+        fmt::format("boxes are {}, scores {} (must be [images,boxes,4] and "
+                    "[images,classes,boxes])",
+                    boxes->shape().to_string(), scores->shape().to_string()));
+  }
+  const std::int64_t most = n.has(2) ? n.integer(2, "max_output_boxes_per_class") : 0;
+  const auto threshold = [&](int input, std::string_view what) {
+    const std::vector<double> values = n.has(input) ? n.reals(input, what) : std::vector<double>();
+    return values.empty() ? std::optional<double>() : values[0];
+  };
+  const double highest = threshold(3, "iou_threshold").value_or(0);
+  const std::optional<double> lowest = threshold(4, "score_threshold");
+  if (!n.e.status().ok()) return;
+  const bool by_center = n.number("center_point_box", 0) != 0;
+  const std::int64_t count = of_boxes[1], classes = of_scores[1];
+  Sizes selected;
+  for (std::int64_t row = 0; row < of_scores[0] * classes; ++row) {
+    const std::int64_t image = row / classes;
+    const auto score = [&](std::int64_t box) { return scores->at(row * count + box); };
+    std::vector<std::int64_t> order;
+    for (std::int64_t box = 0; box < count; ++box) {
+      if (!lowest || score(box) > *lowest) order.push_back(box);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return score(a) > score(b); });
+    std::vector<Box> taken;
+    for (const std::int64_t box : order) {
+      if (std::ssize(taken) >= most) break;
+      const Box here = box_at(*boxes, (image * count + box) * 4, by_center);
+      if (std::any_of(taken.begin(), taken.end(),
+                      [&](const Box& other) { return overlap(here, other) > highest; })) {
+        continue;
+      }
+      taken.push_back(here);
+      selected.insert(selected.end(), {image, row % classes, box});
+    }
+  }
+  n.set(0, Value::of(Literal::array<std::int64_t>({std::ssize(selected) / 3, 3}, selected)));
+}
+
 // Rows along an axis, each once; where each came first, which each is, how often it comes.
 void unique(NodeContext& n) {
   const Literal* const x = n.must_know(0, "X");
@@ -274,6 +363,7 @@ void add_indexing(OpTable& t) {
   t["OneHot"] = {one_hot};
   t["ReverseSequence"] = {reverse_sequence};
   t["Compress"] = {compress};
+  t["NonMaxSuppression"] = {non_max_suppression};
   t["NonZero"] = {non_zero};
   t["Unique"] = {unique};
 }

@@ -33,7 +33,6 @@ const OpTable& operators() {
 
 const std::map<std::string, std::string, std::less<>>& refused_operators() {
   static const std::map<std::string, std::string, std::less<>> reasons = {
-      {"NonMaxSuppression", "how many boxes it selects depends on data"},
       {"StringNormalizer", "programs hold no strings"},
       {"StringConcat", "programs hold no strings"},
       {"StringSplit", "programs hold no strings"},
