@@ -20,19 +20,21 @@ using c_api::require;
 
 namespace {
 
-// DLPack's codes: signed and unsigned integers, floats, bfloat, complex, bool, and the 8-bit floats.
+// DLPack's codes: signed and unsigned integers, floats, bfloat, complex, bool, and the 8-bit
+// floats.
 struct Row {
   plm_dtype dtype;
   std::uint8_t code, bits;
 };
 constexpr Row kRows[] = {
-    {PLM_PRED, 6, 8},   {PLM_S8, 0, 8},     {PLM_S16, 0, 16},        {PLM_S32, 0, 32},
-    {PLM_S64, 0, 64},   {PLM_U8, 1, 8},     {PLM_U16, 1, 16},        {PLM_U32, 1, 32},
-    {PLM_U64, 1, 64},   {PLM_F16, 2, 16},   {PLM_F32, 2, 32},        {PLM_F64, 2, 64},
-    {PLM_BF16, 4, 16},  {PLM_C64, 5, 64},   {PLM_C128, 5, 128},      {PLM_F8E3M4, 7, 8},
-    {PLM_F8E4M3, 8, 8}, {PLM_F8E4M3B11FNUZ, 9, 8}, {PLM_F8E4M3FN, 10, 8},
-    {PLM_F8E4M3FNUZ, 11, 8}, {PLM_F8E5M2, 12, 8},  {PLM_F8E5M2FNUZ, 13, 8},
-    {PLM_F8E8M0FNU, 14, 8},
+    {PLM_PRED, 6, 8},        {PLM_S8, 0, 8},          {PLM_S16, 0, 16},
+    {PLM_S32, 0, 32},        {PLM_S64, 0, 64},        {PLM_U8, 1, 8},
+    {PLM_U16, 1, 16},        {PLM_U32, 1, 32},        {PLM_U64, 1, 64},
+    {PLM_F16, 2, 16},        {PLM_F32, 2, 32},        {PLM_F64, 2, 64},
+    {PLM_BF16, 4, 16},       {PLM_C64, 5, 64},        {PLM_C128, 5, 128},
+    {PLM_F8E3M4, 7, 8},      {PLM_F8E4M3, 8, 8},      {PLM_F8E4M3B11FNUZ, 9, 8},
+    {PLM_F8E4M3FN, 10, 8},   {PLM_F8E4M3FNUZ, 11, 8}, {PLM_F8E5M2, 12, 8},
+    {PLM_F8E5M2FNUZ, 13, 8}, {PLM_F8E8M0FNU, 14, 8},
 };
 
 // What the two structs are asked for in the same words.
@@ -101,8 +103,7 @@ plm_status* from_dlpack(plm_context* context, Managed* managed, plm_buffer** out
     auto* const data = static_cast<std::byte*>(tensor.data);
     void* const first = data == nullptr ? nullptr : data + tensor.byte_offset;
     const auto rank = static_cast<size_t>(tensor.rank);
-    const auto strides =
-        sparse_strides(tensor, static_cast<std::int64_t>(plm_dtype_size(dtype)));
+    const auto strides = sparse_strides(tensor, static_cast<std::int64_t>(plm_dtype_size(dtype)));
     if (!strides) {
       inner = plm_buffer_borrow(context, dtype, tensor.shape, rank, first, give_back<Managed>,
                                 managed, out);
@@ -153,9 +154,9 @@ plm_status* to_dlpack(plm_context* context, plm_buffer* buffer, Managed** out) {
       if (row.dtype == dtype) found = &row;
     }
     if (found == nullptr) {
-      return Status(StatusCode::unimplemented,
-                    fmt::format("dlpack: {} has no code there, or lies packed",
-                                plm_dtype_name(dtype)));
+      return Status(
+          StatusCode::unimplemented,
+          fmt::format("dlpack: {} has no code there, or lies packed", plm_dtype_name(dtype)));
     }
     auto exported = std::make_unique<Exported<Managed>>();
     const size_t rank = plm_buffer_rank(buffer);
@@ -193,8 +194,8 @@ plm_status* plm_buffer_from_dlpack(plm_context* context, DLManagedTensor* tensor
   return from_dlpack(context, tensor, out);
 }
 
-plm_status* plm_buffer_from_dlpack_versioned(plm_context* context,
-                                             DLManagedTensorVersioned* tensor, plm_buffer** out) {
+plm_status* plm_buffer_from_dlpack_versioned(plm_context* context, DLManagedTensorVersioned* tensor,
+                                             plm_buffer** out) {
   return from_dlpack(context, tensor, out);
 }
 

@@ -37,8 +37,8 @@ Status PreparedConstants::prepare(ir::Module& module, Kernels& kernels) {
       bool is_alone = reader.operands().size() > at(input);
       for (std::size_t k = 0; k < reader.operands().size(); ++k) {
         const ir::Instruction& operand = *reader.operands()[k];
-        is_alone = is_alone && operand.shape().is_array() &&
-                   (&operand == &constant) == (k == at(input));
+        is_alone =
+            is_alone && operand.shape().is_array() && (&operand == &constant) == (k == at(input));
       }
       if (!is_alone) continue;
       std::shared_ptr<const device::Kernel> taking = preparation->taking_prepared();

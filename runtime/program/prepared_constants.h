@@ -21,9 +21,9 @@ using Kernels = std::unordered_map<const ir::Instruction*, std::shared_ptr<const
 class PreparedConstants {
  public:
   // Of every constant that one instruction alone reads, whose kernel would bring it into another
-  // form of as many bytes at each launch: the literal becomes that form, and the kernel the one that
-  // takes it. From then on the module's constants are not those of its text. What can't be prepared
-  // stays as it is.
+  // form of as many bytes at each launch: the literal becomes that form, and the kernel the one
+  // that takes it. From then on the module's constants are not those of its text. What can't be
+  // prepared stays as it is.
   Status prepare(ir::Module& module, Kernels& kernels);
 
  private:

@@ -153,10 +153,10 @@ TEST_F(Dlpack, LeavesWithTheCallerWhatItRefuses) {
 
 TEST_F(Dlpack, GivesBuffersThatStayUntilTheirDeleterIsCalled) {
   plm_buffer* buffer = nullptr;
-  ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_F32, dims_, 2, dlpack_data, nullptr,
-                                      &buffer))
-                .code,
-            PLM_OK);
+  ASSERT_EQ(
+      take(plm_buffer_from_host(context_.get(), PLM_F32, dims_, 2, dlpack_data, nullptr, &buffer))
+          .code,
+      PLM_OK);
   DLManagedTensor* plain = nullptr;
   DLManagedTensorVersioned* versioned = nullptr;
   ASSERT_EQ(take(plm_buffer_to_dlpack(context_.get(), buffer, &plain)).code, PLM_OK);

@@ -21,7 +21,8 @@ namespace {
 // something else reads them, too.
 std::unique_ptr<ir::Module> convolution(const ir::Literal* weights, bool read_again = false,
                                         bool reversed = false) {
-  std::string text = "HloModule m\nENTRY e {\n x = f32[2,12,12,32] parameter(0)\n w = f32[3,3,32,32] ";
+  std::string text =
+      "HloModule m\nENTRY e {\n x = f32[2,12,12,32] parameter(0)\n w = f32[3,3,32,32] ";
   text += weights == nullptr ? "parameter(1)\n" : "constant({...})\n";
   text += " c = f32[2,12,12,32] convolution(x, w), window={size=3x3 pad=1_1x1_1";
   text += reversed ? " rhs_reversal=1x1}" : "}";
@@ -69,8 +70,8 @@ TEST(PreparedConstants, GiveTheSameBitsInLessWorkspace) {
       const auto executable = make_executable(*program, {}, {}, *budget);
       ASSERT_TRUE(executable.ok()) << executable.status().to_string();
       for (int run = 0; run < 2; ++run) {
-        auto result = run_on_host(**executable, *budget,
-                                  std::span(arguments).first(constant ? 1 : 2));
+        auto result =
+            run_on_host(**executable, *budget, std::span(arguments).first(constant ? 1 : 2));
         ASSERT_TRUE(result.ok()) << result.status().to_string();
         results.push_back(std::move(*result));
       }

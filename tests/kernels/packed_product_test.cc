@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/products/packed_product.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -85,6 +86,24 @@ TEST(PackedProduct, SumsExactlyWhateverLiesTogetherOnEveryInstructionSet) {
                               << loops->columns << " columns";
         }
       }
+    }
+  }
+}
+
+TEST(PackedProduct, WorksInASmallShareOfWhatItMultiplies) {
+  for (const auto& [m, n, k] : {ProductSizes{256, 1024, 1024},
+                                {128, 3072, 768},
+                                {100, 4096, 4096},
+                                {96, 1024, 1400},
+                                {4096, 4096, 4096},
+                                {2048, 256, 1024}}) {
+    for (const ProductInstructions instructions : kProductInstructions) {
+      const ProductLoops* const loops = product_loops(instructions);
+      if (loops == nullptr) continue;
+      const std::int64_t bytes = 4 * (m * k + k * n + m * n);
+      EXPECT_LE(PackedProduct(m, n, k, *loops).workspace_bytes(),
+                std::max<std::int64_t>(bytes / 8, 768 << 10))
+          << m << " " << n << " " << k;
     }
   }
 }

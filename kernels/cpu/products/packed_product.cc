@@ -55,31 +55,50 @@ struct PackedProduct::Block {
 PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
                              const ProductLoops& loops)
     : loops_(loops), m_(m), n_(n), k_(k) {
+  // Workspaces are part of a program's peak: they take a small share of what is multiplied.
+  constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
+  const std::int64_t most_bytes = std::max(kLeast, kBytes * (m * k + k * n + m * n) / kShare);
   depth_ = std::min(k, even_part(k, kMostDepth, 16));
-  width_ = even_part(n, kMostWidth, loops.columns);
-  tile_rows_ = std::min(kTileRows, parts_of(m, loops.rows) * loops.rows);
-  row_tiles_ = parts_of(m, tile_rows_);
+  if (m <= kFewRows && in_fours(m) <= kFewRowsNumbers / k) {
+    for (std::int64_t width = kMostPanelColumns; width >= loops.columns; width /= 2) {
+      cut_by_panels(width);
+      if (workspace_bytes() <= most_bytes) return;
+    }
+  }
+  struct Cut {
+    std::int64_t width, rows;
+  };
+  for (const Cut cut : {Cut{kMostWidth, kTileRows}, Cut{kMostWidth, kTileRows / 2},
+                        Cut{kMostWidth / 2, kTileRows / 2}, Cut{kMostWidth / 2, kTileRows / 4},
+                        Cut{kMostWidth / 4, kTileRows / 4}}) {
+    cut_by_tiles(cut.width, cut.rows);
+    if (workspace_bytes() <= most_bytes) return;
+  }
+}
+
+void PackedProduct::cut_by_tiles(std::int64_t most_width, std::int64_t most_rows) {
+  is_by_panels_ = false;
+  width_ = even_part(n_, most_width, loops_.columns);
+  tile_rows_ = std::min(most_rows, parts_of(m_, loops_.rows) * loops_.rows);
+  row_tiles_ = parts_of(m_, tile_rows_);
   // Columns make tiles, too, where there are few of rows.
   const std::int64_t wanted =
       std::clamp<std::int64_t>(kMostSlots / row_tiles_, 1, parts_of(width_, kLeastTileColumns));
-  tile_columns_ = even_part(width_, parts_of(width_, wanted), loops.columns);
+  tile_columns_ = even_part(width_, parts_of(width_, wanted), loops_.columns);
   column_tiles_ = parts_of(width_, tile_columns_);
-  if (has_few_rows()) {
-    const std::int64_t panels = parts_of(n, loops.columns);
-    width_ = loops.columns *
-             std::clamp<std::int64_t>(panels / kLeastTasks, 1, kMostPanelColumns / loops.columns);
-    slots_ = std::min(kMostSlots, parts_of(n, width_));
-    packed_bytes_ = aligned_bytes(in_fours(m) * k * kBytes);
-    slot_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
-    return;
-  }
   slots_ = std::min(kMostSlots, row_tiles_ * column_tiles_);
   packed_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
   slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kBytes);
 }
 
-bool PackedProduct::has_few_rows() const {
-  return m_ <= kFewRows && in_fours(m_) <= kFewRowsNumbers / k_;
+void PackedProduct::cut_by_panels(std::int64_t most_width) {
+  is_by_panels_ = true;
+  const std::int64_t panels = parts_of(n_, loops_.columns);
+  width_ = loops_.columns *
+           std::clamp<std::int64_t>(panels / kLeastTasks, 1, most_width / loops_.columns);
+  slots_ = std::min(kMostSlots, parts_of(n_, width_));
+  packed_bytes_ = aligned_bytes(in_fours(m_) * k_ * kBytes);
+  slot_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
 }
 
 void PackedProduct::run(const ProductRows& lhs, const float* rhs, MatrixStrides rhs_strides,
@@ -91,7 +110,7 @@ void PackedProduct::run(const ProductRows& lhs, const float* rhs, MatrixStrides 
                           out_stride,
                           static_cast<float*>(workspace),
                           static_cast<std::byte*>(workspace) + packed_bytes_};
-  return has_few_rows() ? run_by_panels(operands) : run_by_tiles(operands);
+  return is_by_panels_ ? run_by_panels(operands) : run_by_tiles(operands);
 }
 
 void PackedProduct::run_by_tiles(const Operands& operands) const {

@@ -27,7 +27,7 @@ class PackedProduct {
   PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
                 const ProductLoops& loops = product_loops());
 
-  // Of `run`, a multiple of 64.
+  // Of `run`, a multiple of 64: at most an eighth of the bytes of operands and result, or 3/4 MiB.
   std::int64_t workspace_bytes() const { return packed_bytes_ + slots_ * slot_bytes_; }
 
   // Rows of `out` are out_stride elements apart. `workspace` is aligned to 64 bytes.
@@ -38,7 +38,9 @@ class PackedProduct {
   struct Block;
   struct Operands;
 
-  bool has_few_rows() const;
+  // How the work is cut: `most` of each at most.
+  void cut_by_tiles(std::int64_t most_width, std::int64_t most_rows);
+  void cut_by_panels(std::int64_t most_width);
   void run_by_tiles(const Operands& operands) const;
   void pack_columns(const float* from, MatrixStrides strides, std::int64_t columns,
                     std::int64_t begin, std::int64_t end, std::int64_t depth, float* packed) const;
@@ -50,10 +52,11 @@ class PackedProduct {
 
   const ProductLoops& loops_;
   std::int64_t m_, n_, k_;
-  std::int64_t depth_, width_;             // of a block of the right operand
-  std::int64_t tile_rows_, tile_columns_;  // of a tile of a block's product
-  std::int64_t row_tiles_, column_tiles_, slots_;
-  std::int64_t packed_bytes_, slot_bytes_;
+  bool is_by_panels_ = false;                      // few rows, packed as a whole
+  std::int64_t depth_ = 0, width_ = 0;             // of a block of the right operand
+  std::int64_t tile_rows_ = 0, tile_columns_ = 0;  // of a tile of a block's product
+  std::int64_t row_tiles_ = 0, column_tiles_ = 0, slots_ = 0;
+  std::int64_t packed_bytes_ = 0, slot_bytes_ = 0;
 };
 
 }  // namespace plimsoll::kernels

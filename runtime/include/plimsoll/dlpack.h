@@ -16,9 +16,9 @@ struct DLManagedTensorVersioned;
 /* A buffer of a tensor in host memory (kDLCPU, or pinned host memory). On success the library owns
    the tensor: it calls its deleter, if there is one, once, on any thread, when nothing uses the
    memory any more. On failure it stays the caller's.
-   A dense tensor at a multiple of PLM_BUFFER_ALIGNMENT is used in place where the device's memory is
-   the host's, and must not be written to meanwhile; its bytes count under the context's limit. Any
-   other, with strides or elsewhere, is copied, and its deleter called before this returns.
+   A dense tensor at a multiple of PLM_BUFFER_ALIGNMENT is used in place where the device's memory
+   is the host's, and must not be written to meanwhile; its bytes count under the context's limit.
+   Any other, with strides or elsewhere, is copied, and its deleter called before this returns.
    INVALID_ARGUMENT: a NULL pointer, more than one lane, sizes below zero, a version above 1.
    UNIMPLEMENTED: another device, or a type that there is no dtype of. */
 PLM_EXPORT plm_status* plm_buffer_from_dlpack(plm_context* context, struct DLManagedTensor* tensor,

@@ -57,7 +57,8 @@ bool is_used_up(const Instruction& constant) {
   return made <= constant.shape().byte_size();
 }
 
-// Element (i, j, ...) of a dense array of `dims` comes from `from` + i * strides[0] + ..., in bytes.
+// Element (i, j, ...) of a dense array of `dims` comes from `from` + i * strides[0] + ..., in
+// bytes.
 void gather(const std::byte* from, const ir::Dims& dims, const std::vector<std::int64_t>& strides,
             std::int64_t element, std::byte* to) {
   const int rank = static_cast<int>(dims.size());
@@ -104,8 +105,7 @@ Literal moved(const Instruction& move, std::int64_t element) {
             attributes.slice_strides.empty() ? stride : attributes.slice_strides[at(d)] * stride;
         break;
       case Opcode::transpose:
-        strides[at(d)] =
-            of_operand[static_cast<int>(attributes.dimensions[at(d)])] * element;
+        strides[at(d)] = of_operand[static_cast<int>(attributes.dimensions[at(d)])] * element;
         break;
       default: {  // reverse
         const bool reversed = std::find(attributes.dimensions.begin(), attributes.dimensions.end(),
