@@ -87,7 +87,8 @@ void run(TextOptions options) {
   ProgressBar bar("training", options.steps, !options.no_progress);
   const Dims dims = {options.batch, options.model.context};
   std::vector<std::int32_t> inputs, targets;
-  RunCheckpoint checkpoint(options, model, optimizer, options.steps);
+  RunCheckpoint checkpoint(options, model, optimizer, options.steps,
+                           {{"heads", options.model.heads}});
   const std::int64_t first = checkpoint.resume();
   for (std::int64_t step = 0; step < options.steps; ++step) {
     windows.next(options.batch, inputs, targets);

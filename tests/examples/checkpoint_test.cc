@@ -234,6 +234,7 @@ TEST_F(Checkpoints, ATrainingProgramThatIsKilledGoesOnWithTheSameBits) {
   EXPECT_EQ(finish(start({"--checkpoint", path_, "--resume"})), expected);
   // Another run's file is refused.
   EXPECT_EQ(finish(start({"--checkpoint", path_, "--resume", "--seed", "2"})), "");
+  EXPECT_EQ(finish(start({"--checkpoint", path_, "--resume", "--heads", "2"})), "");
   EXPECT_EQ(finish(start({"--resume"})), "");
 }
 
