@@ -2,10 +2,10 @@
 // Keeps programs compiled and their buffers on the device, and runs them on request, so that they
 // can be timed in turns with another process. One request a line on standard input, one JSON object
 // a line on standard output:
-//   load NAME FILE.hlo FOLDER [LIMIT]
-//                               compiles, plans within LIMIT bytes where they are given; parameter
-//                               leaf i is FOLDER/i.npy -> {"compile_seconds", "steps",
-//                               "peak_bytes"}
+//   load NAME FILE FOLDER [LIMIT]
+//                               compiles a program of any form, plans within LIMIT bytes where they
+//                               are given; parameter leaf i is FOLDER/i.npy -> {"compile_seconds",
+//                               "steps", "peak_bytes"}
 //   run NAME COUNT              -> {"seconds": one per run}; plans again where times say so
 //   floor NAME                  -> {"floor_bytes"}: the smallest limit there is a plan for
 //   describe NAME               what holds now and what was measured -> {"peak_bytes",
@@ -33,7 +33,7 @@
 #include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
-#include "runtime/ir/text/text.h"
+#include "runtime/import/program_bytes.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/options.h"
 #include "runtime/program/calibration.h"
@@ -59,11 +59,7 @@ class LoadedProgram {
                                                      const std::string& folder,
                                                      std::int64_t limit_bytes,
                                                      device::KernelProvider& provider) {
-    std::ifstream stream(file);
-    if (!stream) return not_found(file + ": cannot be read");
-    std::stringstream text;
-    text << stream.rdbuf();
-    PLIMSOLL_ASSIGN_OR_RETURN(auto module, ir::parse_module(text.str(), file));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto module, import::load_program(file));
     PLIMSOLL_ASSIGN_OR_RETURN(const double drift, number_variable(Variable::replan_drift));
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->budget_ = memory::Budget::create(device::default_device(), limit_bytes);

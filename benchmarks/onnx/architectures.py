@@ -99,6 +99,30 @@ class Detector(nn.Module):
         return torch.gather(all_boxes, 1, places.unsqueeze(-1).expand(-1, -1, 25)), scores
 
 
+def bert_base():
+    from transformers import BertConfig, BertModel
+    config = BertConfig()
+    config._attn_implementation = "eager"
+    return Plain(BertModel(config), "last_hidden_state", ["input_ids"])
+
+
+def gpt2_small():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    config = GPT2Config()
+    config._attn_implementation = "eager"
+    return Plain(GPT2LMHeadModel(config), "logits", ["input_ids"], use_cache=False)
+
+
+def whisper_tiny():
+    from transformers import WhisperConfig, WhisperModel
+    config = WhisperConfig(d_model=384, encoder_layers=4, decoder_layers=4, encoder_ffn_dim=1536,
+                           decoder_ffn_dim=1536, encoder_attention_heads=6,
+                           decoder_attention_heads=6)
+    config._attn_implementation = "eager"
+    return Plain(WhisperModel(config), "last_hidden_state",
+                 ["input_features", "decoder_input_ids"], use_cache=False)
+
+
 def whisper():
     from transformers import WhisperConfig, WhisperModel
     config = WhisperConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=512,
@@ -150,6 +174,16 @@ ARCHITECTURES = {
     "whisper": (whisper, lambda b: (torch.randn(b, 80, 400), torch.randint(0, 1000, (b, 16)))),
 }
 
+# Models of the sizes that are deployed, with random weights.
+REAL_SIZE = {
+    "bert_base": (bert_base, lambda b: tokens(b, 128, 30522)),
+    "gpt2_small": (gpt2_small, lambda b: tokens(b, 64, 50257)),
+    "vit_b16": (lambda: vision("vit_b_16"), lambda b: images(b, 224)),
+    "whisper_tiny": (whisper_tiny,
+                     lambda b: (torch.randn(b, 80, 3000), torch.randint(0, 51865, (b, 16)))),
+    "resnet50": ARCHITECTURES["resnet50"],
+}
+
 
 def export(name, batch, folder, dynamo):
     """Writes MODEL.onnx, input_K.npy and expected_K.npy (PyTorch's own results) into `folder`."""
@@ -158,7 +192,7 @@ def export(name, batch, folder, dynamo):
     torch.manual_seed(0)
     # One operator for the whole of a layer's attention, which ONNX has no name for.
     torch.backends.mha.set_fastpath_enabled(False)
-    make, example = ARCHITECTURES[name]
+    make, example = {**ARCHITECTURES, **REAL_SIZE}[name]
     model = make().eval()
     # Statistics of a trained model, not those of its first moment.
     for module in model.modules():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten architectures exported by PyTorch, run here and by ONNX Runtime: results, time, peak.
+"""Architectures exported by PyTorch, run here and by ONNX Runtime: results, time, peak.
 
   benchmarks/onnx/setup.sh FOLDER
-  FOLDER/bin/python benchmarks/onnx/compare.py --build build/release [NAME...] [--batches 1,16]
+  FOLDER/bin/python benchmarks/onnx/compare.py --build build/release [NAME...] [--batches 1,16] [--real-size]
 
 One line of JSON per architecture and batch: the greatest error relative to the greatest element of
 each result (against ONNX Runtime and against PyTorch), the same bits at half of the peak (or the
@@ -101,14 +101,16 @@ def compare(name, batch, folder, build, repeats, dynamo):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="architectures; none: all")
+    parser.add_argument("names", nargs="*", help="architectures; none: the ten")
+    parser.add_argument("--real-size", action="store_true", help="models of deployed sizes instead")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--batches", default="1,16")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--torchscript", action="store_true", help="PyTorch's older exporter")
     flags = parser.parse_args()
     failed = False
-    for name in flags.names or architectures.ARCHITECTURES:
+    every = architectures.REAL_SIZE if flags.real_size else architectures.ARCHITECTURES
+    for name in flags.names or every:
         for batch in map(int, flags.batches.split(",")):
             with tempfile.TemporaryDirectory() as folder:
                 try:

@@ -168,6 +168,10 @@ _FUNCTIONS = {
         _Status,
         [c_void_p, c_char_p, c_size_t, c_char_p, POINTER(ExecutableOptions), POINTER(c_void_p)],
     ),
+    "plm_executable_load": (
+        _Status,
+        [c_void_p, c_char_p, POINTER(ExecutableOptions), POINTER(c_void_p)],
+    ),
     "plm_executable_destroy": (None, [c_void_p]),
     "plm_executable_parameter_count": (c_size_t, [c_void_p]),
     "plm_executable_result_count": (c_size_t, [c_void_p]),

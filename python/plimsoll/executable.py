@@ -29,7 +29,7 @@ class Executable:
 
     program: HLO text (str); a portable StableHLO artifact (bytes), which is what `jax.export` gives
     as `mlir_module_serialized` and by `serialize()`; that `Exported` itself; or a path of a file of
-    one of these (`pathlib.Path` or str). memory_limit: of one run, arguments and results included, in bytes
+    one of these, or of a model in ONNX (`pathlib.Path` or str). memory_limit: of one run, arguments and results included, in bytes
     or as a text, in which "50%peak" is a share of the program's own peak without a limit; None: the
     context's as it is when a run starts. planner: as of `Context`. as_written: without optimization.
 
@@ -41,9 +41,11 @@ class Executable:
         self, context, program, *, name="program", memory_limit=None, planner=None, as_written=False
     ):
         self._context = context
-        text = program_bytes(program)
-        if isinstance(program, os.PathLike):
-            name = os.fspath(program)
+        is_path = isinstance(program, os.PathLike) or (
+            isinstance(program, str) and _is_path(program)
+        )
+        text = os.fsencode(program) if is_path else program_bytes(program)
+        name = None if is_path else name
         options = ExecutableOptions(
             struct_size=ctypes.sizeof(ExecutableOptions),
             planner=None if planner is None else planner.encode(),
@@ -61,16 +63,22 @@ class Executable:
         lib = library()
         self._result_count = lib.plm_executable_result_count(self._handle)
 
+    # `name` is None where `text` is the path of a file, which finds other files from there.
     def _create(self, text, name, options):
         handle = c_void_p()
-        library().plm_executable_create(
-            self._context._handle,
-            text,
-            len(text),
-            name.encode(),
-            ctypes.byref(options),
-            ctypes.byref(handle),
-        )
+        if name is None:
+            library().plm_executable_load(
+                self._context._handle, text, ctypes.byref(options), ctypes.byref(handle)
+            )
+        else:
+            library().plm_executable_create(
+                self._context._handle,
+                text,
+                len(text),
+                name.encode(),
+                ctypes.byref(options),
+                ctypes.byref(handle),
+            )
         self._handle = handle.value
 
     def __del__(self):
