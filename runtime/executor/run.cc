@@ -72,14 +72,17 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
     }
   } else {
     const std::int64_t before = communication_.begun();
+    // As the communication thread counts them: computations that are called begin some, too.
+    std::vector<std::int64_t> begun;
     for (const ResolvedLaunch& launch : plan.launches) {
       PLIMSOLL_RETURN_IF_ERROR(check_stop());
       if (launch.meets && !launch.goes_on) {
         PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
       } else if (launch.waits > 0) {
-        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(before + launch.waits));
+        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(begun[at(launch.waits - 1)]));
       }
       PLIMSOLL_RETURN_IF_ERROR(run_launch(plan, launch, frame));
+      if (launch.goes_on) begun.push_back(communication_.begun());
     }
     // The caller knows nothing of what went on in here.
     if (communication_.begun() != before) {

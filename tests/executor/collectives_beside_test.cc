@@ -142,6 +142,36 @@ TEST(CollectivesBeside, GoOnWhileALoopRuns) {
       2);
 }
 
+// Behind a loop that met others itself, readers wait for what was begun behind it.
+TEST(CollectivesBeside, AreCountedApartFromThoseOfLoops) {
+  const TwoReplicas made = prepare_two(
+      "  zero = s32[] constant(0)\n  init = (s32[], f32[64,64]) tuple(zero, y)\n"
+      "  loop = (s32[], f32[64,64]) while(init), condition={ p = (s32[], f32[64,64]) parameter(0) "
+      "i = s32[] get-tuple-element(p), index=0 k = s32[] constant(3) ROOT c = pred[] compare(i, "
+      "k), "
+      "direction=LT }, body={ q = (s32[], f32[64,64]) parameter(0) j = s32[] get-tuple-element(q), "
+      "index=0 one = s32[] constant(1) next = s32[] add(j, one) v = f32[64,64] "
+      "get-tuple-element(q), index=1 m = f32[64,64] all-reduce(v), replica_groups={{0,1}}, "
+      "to_apply=sum w = f32[64,64] tanh(v), control-predecessors={m} o = f32[64,64] add(m, w) ROOT "
+      "t "
+      "= (s32[], f32[64,64]) tuple(next, o) }\n"
+      "  l = f32[64,64] get-tuple-element(loop), index=1\n  h = f32[64,64] tanh(l)\n"
+      "  b = f32[64,64] all-reduce(h), replica_groups={{0,1}}, to_apply=sum\n"
+      "  d = f32[64,64] negate(x), control-predecessors={b}\n"
+      "  ROOT r = f32[64,64] add(b, d)\n",
+      1);
+  ASSERT_EQ(made.executable->launches().beside, 2);
+  made.executable->enable_joint_launches(false);  // nothing goes on
+  const auto expected = made.run();
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  made.executable->enable_joint_launches(true);
+  for (int round = 0; round < 20; ++round) {
+    const auto results = made.run();
+    ASSERT_TRUE(results.ok()) << results.status().to_string();
+    ASSERT_TRUE(*results == *expected) << "round " << round;
+  }
+}
+
 // An error of what is under way is the run's, and names the instruction; the other participant gets
 // it, too.
 TEST(CollectivesBeside, AnErrorOfOneUnderWayIsTheRunsError) {
