@@ -510,6 +510,31 @@ TEST_F(Buffers, WaitForRoomThatRunsWillGiveBack) {
   EXPECT_NE(outcome.message.find("f32[8192]"), std::string::npos) << outcome.message;
 }
 
+// A result that goes to host memory is not written over before it is there.
+TEST_F(Buffers, AResultOnItsWayToTheHostKeepsItsPlace) {
+  const ExecutableHandle program = compile(
+      "HloModule m, host_results={0}\nENTRY e {\n p = f32[64,64] parameter(0)\n"
+      " q = f32[64,64] parameter(1)\n s = f32[64,64] negate(p)\n d = f32[64,64] multiply(s, q)\n"
+      " ROOT r = (f32[64,64], f32[64,64]) tuple(s, d)\n}\n",
+      PLM_PLACEMENT_PROGRAM);
+  ASSERT_NE(program, nullptr);
+  std::int64_t floor = 0;
+  ASSERT_EQ(take(plm_executable_floor(program.get(), &floor)).code, PLM_OK);
+  const std::int64_t arena = memory_of(context_.get()).used_bytes;
+  const BufferHandle p = filled(3), q = filled(5);
+  for (const std::int64_t limit : {floor, floor + 1024, plm_executable_peak(program.get())}) {
+    ASSERT_EQ(take(plm_context_set_limit(context_.get(), arena + limit)).code, PLM_OK);
+    plm_buffer* parameters[2] = {p.get(), q.get()};
+    plm_buffer* results[2] = {};
+    const Outcome outcome =
+        take(plm_executable_run_buffers(program.get(), parameters, 2, results, 2, nullptr));
+    ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+    const BufferHandle s(results[0]), d(results[1]);
+    EXPECT_EQ(values(s.get())[7], -3.0F);
+    EXPECT_EQ(values(d.get())[7], -15.0F);
+  }
+}
+
 TEST_F(Buffers, GiveTheSameBitsAtEveryLimit) {
   const std::string text = layers_text(64, 6);
   const ExecutableHandle layers = compile(text, PLM_PLACEMENT_RESIDENT);

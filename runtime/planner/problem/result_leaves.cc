@@ -19,6 +19,10 @@ class ResultLeaves {
       for (const ValueId v : graph.inputs[op]) count(v);
       for (const ValueId v : graph.held[op]) count(v);
     }
+    // A download reads what it takes to the host.
+    for (std::size_t k = 0; k < graph.results.size(); ++k) {
+      if (graph.results[k] >= 0 && graph.is_on_host(k)) ++readers_[graph.results[k]];
+    }
   }
 
   IdVector<ValueId, std::int32_t> find() && {
