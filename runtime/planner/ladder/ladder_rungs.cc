@@ -106,6 +106,7 @@ void Ladder::find_others() {
   const PlanOptions own = own_options();
   for (Problem& problem : arrange_others(graph_, problem_, levels_.front().rung.live)) {
     keep_hinted(problem);
+    problem.constant_bytes = problem_.constant_bytes;
     Other other{std::move(problem), {}, {}};
     other.forms = find_forms(other.problem, own);
     Schedule once = each_once(other.problem);
