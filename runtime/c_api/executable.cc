@@ -167,6 +167,7 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
     PLIMSOLL_RETURN_IF_ERROR(passes::hold_parameter(*module, i, options.shardings[i]));
   }
   PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());
+  PLIMSOLL_RETURN_IF_ERROR(ir::check_host_leaves(*module));
   return module;
 }
 

@@ -510,6 +510,34 @@ TEST_F(Buffers, WaitForRoomThatRunsWillGiveBack) {
   EXPECT_NE(outcome.message.find("f32[8192]"), std::string::npos) << outcome.message;
 }
 
+TEST_F(Buffers, WhatIsInHostMemoryIsAListOfLeaves) {
+  const std::string entry =
+      "\nENTRY e {\n p = f32[64,64] parameter(0)\n q = f32[64,64] parameter(1)\n"
+      " s = f32[64,64] add(p, q)\n ROOT r = (f32[64,64], f32[64,64]) tuple(s, p)\n}\n";
+  const auto outcome_of = [&](const std::string& list) {
+    plm_executable_options options = {};
+    options.struct_size = sizeof options;
+    options.default_placement = PLM_PLACEMENT_PROGRAM;
+    const std::string text = "HloModule m, " + list + entry;
+    plm_executable* made = nullptr;
+    const Outcome outcome =
+        take(plm_executable_create(context_.get(), text.data(), text.size(), "p", &options, &made));
+    plm_executable_destroy(made);
+    return outcome;
+  };
+  for (const char* good : {"host_parameters={0,1}", "host_results={1}", "host_results={}"}) {
+    EXPECT_EQ(outcome_of(good).code, PLM_OK) << good;
+  }
+  for (const char* bad :
+       {"host_parameters={2}", "host_parameters={0,0}", "host_results={-1}", "host_results={p}",
+        "host_parameters={99999999999999999999}", "host_results={1 0}", "host_results={0,}"}) {
+    const Outcome outcome = outcome_of(bad);
+    EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT) << bad;
+    EXPECT_NE(outcome.message.find(std::string(bad).substr(0, 12)), std::string::npos)
+        << outcome.message;
+  }
+}
+
 // A result that goes to host memory is not written over before it is there.
 TEST_F(Buffers, AResultOnItsWayToTheHostKeepsItsPlace) {
   const ExecutableHandle program = compile(
