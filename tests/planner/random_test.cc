@@ -237,6 +237,29 @@ TEST(PlannerRandom, ResultsOnTheHostAreDownloadedAndCountOnlyWhileAlive) {
   }
 }
 
+// What takes a result's own place, where that result goes to the host, comes after its download.
+TEST(PlannerRandom, NothingTakesThePlaceOfAResultOnItsWayToTheHost) {
+  const auto module = parse(
+      "HloModule m\nENTRY e {\n p = f32[64,64] parameter(0)\n q = f32[64,64] parameter(1)\n"
+      " s = f32[64,64] negate(p)\n d = f32[64,64] multiply(s, q)\n"
+      " ROOT r = (f32[64,64], f32[64,64]) tuple(s, d)\n}\n");
+  PlanOptions options;
+  options.results_on_host = {true, false};
+  check_all_limits(*module, options, "in place");
+}
+
+// Orders other than the first one know what constants take, too.
+TEST(PlannerRandom, LargeConstantsAreCountedInEveryOrder) {
+  cases::RandomModuleOptions shape;
+  shape.large_constants = true;
+  shape.control_flow = false;
+  shape.smallest_bytes = 4 << 10;
+  for (const std::uint64_t seed : {0, 9, 19, 32, 34, 56}) {
+    shape.instructions = 20 + static_cast<int>(seed % 4) * 20;
+    check_all_limits(*cases::random_module(seed, shape), {}, "seed " + std::to_string(seed));
+  }
+}
+
 // A limit is answered without the steps below it; having made them changes nothing.
 TEST(PlannerRandom, AnswersDoNotDependOnWhatWasAskedBefore) {
   const RooflineCostModel cost_model;
