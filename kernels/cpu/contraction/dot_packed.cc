@@ -5,9 +5,9 @@
 
 namespace plimsoll::kernels {
 
-// Below these, packing is a large part of the work, and the library's own cut is as good.
+// Below these, packing is a large part of the work, and the library's own cut is as good or better.
 bool PackedDot::takes(ir::DType lhs, ir::DType rhs, ir::DType result, const DotShape& shape) {
-  constexpr std::int64_t kLeastRows = 96, kLeastColumns = 96;
+  constexpr std::int64_t kLeastRows = 241, kLeastColumns = 384;
   constexpr std::int64_t kLeastElements = 3 << 15, kLeastProducts = 1 << 27;
   const std::int64_t elements = shape.m * shape.n;
   return lhs == ir::DType::f32 && rhs == ir::DType::f32 && result == ir::DType::f32 &&
