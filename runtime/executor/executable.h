@@ -21,7 +21,9 @@ struct Arguments {
   // One per parameter leaf: a device pointer (resident, donated) or a host pointer (host). Donated
   // buffers are overwritten; which outputs they hold afterwards is Executable::output_parameter.
   std::span<void* const> parameters;
-  // One per result leaf: where to write it (device), ignored where output_parameter(leaf) >= 0.
+  // One per result leaf: where to write it, ignored where output_parameter(leaf) >= 0. Device
+  // blocks of whole units of device::kBufferAlignment bytes, the run's alone from its start on:
+  // temporaries lie there before the result does.
   std::span<void* const> outputs;
 };
 

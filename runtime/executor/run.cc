@@ -56,6 +56,9 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
       case Placement::output:
         address = outputs[at(buffer.index)];
         break;
+      case Placement::lent:
+        address = static_cast<std::byte*>(outputs[at(buffer.index)]) + buffer.offset;
+        break;
       case Placement::constant:
         address =
             const_cast<std::byte*>(buffer.host ? buffer.source->attributes().literal->bytes().data()

@@ -22,7 +22,9 @@ void add_access(const planner::Plan& plan, BufferId id, bool writes, std::vector
       to.push_back({1 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
       break;
     case Placement::output:
-      to.push_back({2 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
+    case Placement::lent:
+      to.push_back({2 + 2 * std::int64_t{buffer.index}, buffer.offset, buffer.offset + buffer.bytes,
+                    writes});
       break;
     case Placement::constant:  // nobody writes it
     default:                   // only transfers touch a tier, and they keep their order

@@ -34,6 +34,7 @@ enum class Placement : std::uint8_t {
   arena,      // at `offset` of the plan's arena
   parameter,  // the caller's buffer of parameter leaf `index`
   output,     // the caller's buffer of result leaf `index`
+  lent,       // at `offset` of that buffer, before the result is made: a temporary
   constant,   // the constant instruction `source`, on the device or in host memory (`host`)
 // One a tier: at `offset` of the plan's block there; only transfers touch it (swaps, SlicedState).
 #define PLIMSOLL_TIER(tier, ...) tier,
@@ -57,11 +58,12 @@ static_assert(space_of(Placement::arena) == MemorySpace::device &&
 
 struct Buffer {
   Placement placement = Placement::arena;
-  std::int64_t offset = 0;  // arena, tiers: a multiple of device::kBufferAlignment
+  std::int64_t offset = 0;  // arena, lent, tiers: a multiple of device::kBufferAlignment
   int index = 0;            // parameter or output leaf
   std::int64_t bytes = 0;
   // First and last step that touch it, inclusive. Parameters of residency `resident` and outputs
-  // are held for the whole run whatever these say.
+  // are held for the whole run whatever these say; what is lent of an output's buffer is not
+  // touched from its first step on.
   StepId first_step{0}, last_step{0};
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
@@ -180,7 +182,7 @@ struct Plan {
   std::int64_t arena_bytes = 0;      // packed
   PerTier<std::int64_t> tier_bytes;  // blocks of the tiers, packed, callees included
   // Parameters + constants + outputs (those not in donated parameters) + arena, callees included;
-  // of the constants those that stay on the device.
+  // of the constants those that stay on the device. What is lent (Placement) is in the outputs.
   std::int64_t peak_bytes = 0;
   std::int64_t live_bytes = 0;  // the same by liveness alone (a perfect packing's peak)
   std::int64_t limit_bytes = kUnlimited;

@@ -22,7 +22,8 @@ ENTRY e {
   wide = f32[1024] broadcast(r), dimensions={}
   left = f32[1024] subtract(a, wide)
   right = f32[1024] add(b, wide)
-  ROOT out = f32[1024] divide(left, right)
+  quotient = f32[1024] divide(left, right)
+  ROOT out = f32[] reduce(quotient, zero), dimensions={0}, to_apply=sum
 })";
 
 // A module without its entry: `body` and `condition` of a loop of three rounds over (s32[],

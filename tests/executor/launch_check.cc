@@ -15,17 +15,17 @@ using planner::Step;
 using planner::StepId;
 using planner::StepKind;
 
+// What is lent of a result lies in the result's bytes.
+Placement space_of(const Buffer& b) {
+  return b.placement == Placement::lent ? Placement::output : b.placement;
+}
+
 bool overlap(const Buffer& a, const Buffer& b) {
-  if (a.placement != b.placement || a.bytes == 0 || b.bytes == 0) return false;
-  switch (a.placement) {
-    case Placement::parameter:
-    case Placement::output:
-      return a.index == b.index;
-    case Placement::constant:
-      return false;
-    default:
-      return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-  }
+  if (space_of(a) != space_of(b) || a.bytes == 0 || b.bytes == 0) return false;
+  if (space_of(a) == Placement::constant) return false;
+  const bool callers = a.placement == Placement::parameter || space_of(a) == Placement::output;
+  if (callers && a.index != b.index) return false;
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
 struct Touched {

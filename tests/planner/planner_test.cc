@@ -74,8 +74,9 @@ ENTRY e {
 })");
   const auto plan = checked_plan(*module);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  // c is read twice, and stays in the arena, as all that it takes the place of.
-  EXPECT_EQ(plan->arena_bytes, 448);
+  // c is read twice, and made where the result is that comes last, as all that it takes the place
+  // of.
+  EXPECT_EQ(plan->arena_bytes, 0);
   const auto chain = parse(R"(
 HloModule m
 ENTRY e {
@@ -88,7 +89,7 @@ ENTRY e {
   ASSERT_TRUE(in_place.ok()) << in_place.status().to_string();
   EXPECT_EQ(in_place->arena_bytes, 0);
   EXPECT_EQ(in_place->peak_bytes, 448 * 2);
-  // Of what is two results, one side is made in the place of one of them, the other in the arena.
+  // Of what is two results, each side is made in the place of one of them.
   const auto twice = parse(R"(
 HloModule m
 ENTRY e {
@@ -104,7 +105,8 @@ ENTRY e {
 })");
   const auto both = checked_plan(*twice);
   ASSERT_TRUE(both.ok()) << both.status().to_string();
-  EXPECT_EQ(both->arena_bytes, 448);
+  EXPECT_EQ(both->arena_bytes, 0);
+  EXPECT_EQ(both->peak_bytes, 448 * 3);
 }
 
 TEST(Planner, CopiesResultsThatAreNotComputed) {

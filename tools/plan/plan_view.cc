@@ -78,6 +78,8 @@ PlanView view_plan(const planner::Plan& plan) {
   }
   for (const BufferId id : plan.buffers.ids()) {
     const planner::Buffer& buffer = plan.buffers[id];
+    // What is lent of a result's bytes is in the result's.
+    if (buffer.placement == planner::Placement::lent) continue;
     const bool live_there =
         buffer.placement != planner::Placement::arena ||
         (buffer.first_step <= view.peak_step && view.peak_step <= buffer.last_step);
@@ -129,7 +131,10 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
   if (!lives.empty()) return lives;
   // Parameters and constants have no step; they are there from the start.
   for (const planner::Buffer& buffer : plan.buffers) {
-    if (buffer.source != &instruction || buffer.placement == planner::Placement::arena) continue;
+    if (buffer.source != &instruction || buffer.placement == planner::Placement::arena ||
+        buffer.placement == planner::Placement::lent) {
+      continue;
+    }
     lives.push_back({buffer.leaf, buffer.bytes, StepId(0), buffer.last_step, false});
   }
   return lives;

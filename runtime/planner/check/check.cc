@@ -104,9 +104,7 @@ Status PlanChecker::execute(const Step& step, std::unordered_set<const Instructi
   switch (step.kind) {
     case StepKind::free:
       for (const BufferId id : step.inputs) {
-        if (id >= 0 && (buffer(id).placement == Placement::arena || is_tier(buffer(id)))) {
-          content(id) = {};
-        }
+        if (id >= 0 && is_temporary(buffer(id))) content(id) = {};
       }
       return ok_status();
     case StepKind::copy:

@@ -98,6 +98,13 @@ Status PlanChecker::check_buffers() {
           return fail(fmt::format("{} does not match result leaf {}", name, index));
         }
         break;
+      case Placement::lent:
+        if (kind_ != Kind::entry) return fail(name + ": only the entry's results lend their bytes");
+        if (index >= result_leaves.size() || b.offset < 0 || b.offset % kBufferAlignment != 0 ||
+            b.offset + b.bytes > aligned_bytes(result_leaves[index]->byte_size())) {
+          return fail(fmt::format("{} lies outside result leaf {} or is not aligned", name, index));
+        }
+        break;
       case Placement::constant:
         if (b.source == nullptr || b.source->opcode() != Opcode::constant) {
           return fail(name + " is a constant without source");
@@ -125,6 +132,7 @@ Status PlanChecker::check_addresses() {
   auto arena = check_overlaps(plan_, Placement::arena);
   if (!arena.ok()) return fail(arena.status().message());
   live_arena_ = arena->live;
+  if (Status lent = check_lent(plan_); !lent.ok()) return fail(lent.message());
   for (const MemorySpace tier : kTiers) {
     auto placed = check_overlaps(plan_, placement_on(tier));
     if (!placed.ok()) return fail(placed.status().message());

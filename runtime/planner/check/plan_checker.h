@@ -47,8 +47,13 @@ class PlanChecker {
   }
   bool is_alive(BufferId id) const {
     const Buffer& b = plan_.buffers[id];
-    const bool lives = b.placement == Placement::arena || is_tier(b);
-    return !lives || (b.first_step <= step_ && step_ <= b.last_step);
+    // Before its first step a result's bytes may be lent.
+    if (b.placement == Placement::output) return b.first_step <= step_;
+    return !is_temporary(b) || (b.first_step <= step_ && step_ <= b.last_step);
+  }
+  // Its bytes are another's before and after its life.
+  static bool is_temporary(const Buffer& b) {
+    return b.placement == Placement::arena || b.placement == Placement::lent || is_tier(b);
   }
   static bool is_tier(const Buffer& b) { return planner::is_tier(b.placement); }
   const Buffer& buffer(BufferId id) const { return plan_.buffers[id]; }

@@ -91,6 +91,8 @@ class Addresses {
         case Placement::arena:
           first_[b] = buffer.offset;
           break;
+        case Placement::lent:  // below: where the result will be
+          break;
         default: {
           if (is_tier(buffer.placement)) {
             const MemorySpace tier = space_of(buffer.placement);
@@ -108,6 +110,12 @@ class Addresses {
       }
     }
     end_ = end;
+    for (const BufferId b : plan.buffers.ids()) {
+      const Buffer& buffer = plan.buffers[b];
+      if (buffer.placement != Placement::lent) continue;
+      const auto result = known.find({Placement::output, buffer.index, nullptr, 0});
+      if (result != known.end()) first_[b] = result->second + buffer.offset;
+    }
   }
   std::int64_t first(BufferId buffer) const { return first_[buffer]; }
   std::int64_t end() const { return end_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/alignment.h"
+#include "runtime/planner/ladder/lend_results.h"
 #include "runtime/planner/pack/pack.h"
 #include "runtime/planner/problem/timeline.h"
 
@@ -23,24 +24,50 @@ class Emitter {
     host_constant_.assign(problem.values.size(), BufferId());
     executed_.assign(problem.ops.size(), 0);
     transfer_step_.assign(problem.ops.size(), StepId());
+    lends_results_ = may_lend_results(problem);
   }
 
   Plan run(std::int64_t enough, double pack_effort) {
-    add_fixed_buffers();
-    plan_.steps.reserve(schedule_.size());
-    for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
-    add_results();
+    add_steps();
     plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
     assign_addresses(enough, pack_effort);
     for (const MemorySpace tier : kTiers) {
       assign_tier(placement_on(tier), plan_.tier_bytes[tier]);
     }
-    mark_pinned();
     sum_up();
     return std::move(plan_);
   }
 
+  std::int64_t live_bytes() {
+    add_steps();
+    std::vector<std::int64_t> load(plan_.steps.size() + 1, 0);
+    for (const Buffer& b : plan_.buffers) {
+      if (b.placement != Placement::arena || plan_.steps.empty()) continue;
+      load[b.first_step.index()] += b.bytes;
+      load[b.last_step.index() + 1] -= b.bytes;
+    }
+    std::int64_t live = 0, most = 0;
+    for (const std::int64_t change : load) most = std::max(most, live += change);
+    return most;
+  }
+
  private:
+  // Steps, and buffers with their lives.
+  void add_steps() {
+    add_fixed_buffers();
+    plan_.steps.reserve(schedule_.size());
+    for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
+    add_results();
+    const StepId end(std::max<std::int64_t>(std::ssize(schedule_) - 1, 0));
+    for (const BufferId id : plan_.buffers.ids()) {
+      Buffer& b = buffer(id);
+      b.first_step = std::max(b.first_step, StepId(0));
+      b.last_step = std::min(b.last_step, end);
+    }
+    mark_pinned();
+    if (lends_results_) lend_results(plan_, taken_over_);
+  }
+
   const Value& value(ValueId v) const { return problem_.values[v]; }
   BufferId& holder(ValueId v) { return holder_[v]; }
   Buffer& buffer(BufferId b) { return plan_.buffers[b]; }
@@ -165,6 +192,7 @@ class Emitter {
     const std::span<const char> dies(liveness_.dies.data() + liveness_.first_read[t],
                                      at(liveness_.first_read[t + 1] - liveness_.first_read[t]));
     match_in_place(problem_, op, dies, taken_);
+    if (lends_results_) note_taken_over(now, op, dies);
     std::int32_t slot = liveness_.first_output[t];
     const bool is_loop = what.kind == StepKind::compute && what.instruction != nullptr &&
                          what.instruction->opcode() == ir::Opcode::while_;
@@ -209,6 +237,28 @@ class Emitter {
     count(step, op);
     executed_[op] = 1;
     plan_.steps.push_back(std::move(step));
+  }
+
+  // What dies here and may be written over by a result that has a buffer of its own.
+  void note_taken_over(StepId now, OpId op, std::span<const char> dies) {
+    const auto reads = problem_.reads[op];
+    const std::size_t before = taken_over_.size();
+    for (const Reuse& r : problem_.reuse[op]) {
+      if (!problem_.in_arena(r.input) || value(r.output).home != Home::output) continue;
+      const auto it = std::find(reads.begin(), reads.end(), r.input);
+      if (it == reads.end() || !dies[at(it - reads.begin())]) continue;
+      const TakenOver made{holder(r.input), output_buffer_[at(value(r.output).index)], now};
+      const auto uses = [&](const Reuse& t) { return t.input == r.input; };
+      const auto known = [&](const TakenOver& t) {
+        return t.value == made.value || t.result == made.result;
+      };
+      if (std::any_of(taken_.begin(), taken_.end(), uses) ||
+          std::any_of(taken_over_.begin() + static_cast<std::ptrdiff_t>(before), taken_over_.end(),
+                      known)) {
+        continue;
+      }
+      taken_over_.push_back(made);
+    }
   }
 
   BufferId place_output(ValueId v) {
@@ -290,13 +340,10 @@ class Emitter {
   }
 
   void assign_addresses(std::int64_t enough, double effort) {
-    const StepId end(std::max<std::int64_t>(std::ssize(schedule_) - 1, 0));
     std::vector<Lifetime> lifetimes;
     std::vector<BufferId> ids;
     for (const BufferId id : plan_.buffers.ids()) {
-      Buffer& b = buffer(id);
-      b.first_step = std::max(b.first_step, StepId(0));
-      b.last_step = std::min(b.last_step, end);
+      const Buffer& b = buffer(id);
       if (b.placement != Placement::arena) continue;
       lifetimes.push_back({b.first_step.value(), b.last_step.value() + 1, b.bytes});
       ids.push_back(id);
@@ -478,6 +525,8 @@ class Emitter {
   IdVector<OpId, StepId> transfer_step_;  // per op, the step of its latest transfer
   std::vector<Reuse> taken_;
   std::vector<std::pair<ValueId, BufferId>> outputs_;
+  bool lends_results_ = false;
+  std::vector<TakenOver> taken_over_;
 };
 
 }  // namespace
@@ -485,6 +534,11 @@ class Emitter {
 Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough,
                double pack_effort) {
   return Emitter(problem, schedule).run(enough, pack_effort);
+}
+
+std::int64_t arena_live_bytes(const Problem& problem, std::span<const OpId> schedule) {
+  if (!may_lend_results(problem)) return evaluate(problem, schedule).arena_peak;
+  return Emitter(problem, schedule).live_bytes();
 }
 
 }  // namespace plimsoll::planner

@@ -14,4 +14,8 @@ namespace plimsoll::planner {
 Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough,
                double pack_effort = 1);
 
+// What such a plan's arena takes by liveness: evaluate()'s peak, less what results' buffers take in
+// before they are made (lend_results.h).
+std::int64_t arena_live_bytes(const Problem& problem, std::span<const OpId> schedule);
+
 }  // namespace plimsoll::planner

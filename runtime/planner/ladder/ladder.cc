@@ -10,6 +10,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/planner/bound/bound.h"
 #include "runtime/planner/ladder/emit.h"
+#include "runtime/planner/ladder/lend_results.h"
 #include "runtime/planner/ladder/order_trials.h"
 #include "runtime/planner/order/order.h"
 #include "runtime/planner/problem/arrange.h"
@@ -75,8 +76,10 @@ Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
   Rung rung;
   rung.problem = std::move(problem);
   rung.target = target;
-  rung.live = evaluate(problem_of(rung), schedule).arena_peak + problem_of(rung).constant_bytes;
-  rung.seconds = predicted_seconds(problem_of(rung), schedule);
+  const Problem& of = problem_of(rung);
+  rung.live = evaluate(of, schedule).arena_peak + of.constant_bytes;
+  rung.reached = arena_live_bytes(of, schedule) + of.constant_bytes;
+  rung.seconds = predicted_seconds(of, schedule);
   rung.variants = problem_.variant;
   rung.schedule = std::move(schedule);
   return rung;
@@ -375,7 +378,12 @@ std::int64_t Ladder::floor_lower_bound() {
     const Problem problem = relax_constants(other.problem, streamable_);
     least = std::min(least, least_arena_bytes(make_plan_bound_model(problem, options_)));
   }
-  return fixed_bytes() + least;
+  return fixed_bytes() + std::max<std::int64_t>(0, least - lent_bytes());
+}
+
+// At most: of the arena's bytes, those that results' buffers may take in.
+std::int64_t Ladder::lent_bytes() const {
+  return may_lend_results(problem_) ? problem_.output_bytes : 0;
 }
 
 // The ladder's own ops in the order in which the rung's schedule first runs them.
@@ -418,13 +426,14 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
     effort.steps =
         std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
   }
+  const std::int64_t arena = limit - fixed_bytes() + lent_bytes();
   if (!std::is_sorted(order.begin(), order.end())) {
     const Problem in_order =
         relax_constants(reordered(relax_residuals(problem_, residuals_), order), streamable_);
     const BoundModel model = make_plan_bound_model(in_order, options_);
-    return lower_bound(model, limit - fixed_bytes(), effort).seconds;
+    return lower_bound(model, arena, effort).seconds;
   }
-  return lower_bound(bound_model(), limit - fixed_bytes(), effort).seconds;
+  return lower_bound(bound_model(), arena, effort).seconds;
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {

@@ -61,9 +61,10 @@ class Ladder {
  private:
   struct Rung {
     // Bytes of the arena and of the streamable constants that stay: what its schedule was made for,
-    // and what it takes by liveness.
+    // what it takes by liveness, and what of that is left when results lend their bytes.
     std::int64_t target = 0;
     std::int64_t live = 0;
+    std::int64_t reached = 0;
     double seconds = 0;
     IdVector<OpId, int> variants;
     std::shared_ptr<const Problem> problem;  // with choices taken; null: the ladder's own
@@ -111,7 +112,7 @@ class Ladder {
   std::int64_t fixed_bytes() const { return constant_bytes_ + callers_bytes(); }
   // The least limit that a level or a portion may serve. A portion does not serve less than its
   // target, so that those above a limit need not be made.
-  std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }
+  std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.reached; }
   std::int64_t portion_reach(std::int64_t target) const { return fixed_bytes() + target; }
   Rung make_rung(std::int64_t target, Schedule schedule,
                  std::shared_ptr<const Problem> problem = nullptr) const;
@@ -122,6 +123,7 @@ class Ladder {
   void add_constants(Plan& plan) const;
   void select_variants(const IdVector<OpId, int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
+  std::int64_t lent_bytes() const;
   Problem relaxed(const Problem& problem) const;
   const BoundModel& bound_model();
   void set_targets();
