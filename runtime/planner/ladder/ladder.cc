@@ -367,8 +367,16 @@ Problem Ladder::relaxed(const Problem& problem) const {
   return relax_constants(relax_residuals(problem, residuals_), streamable_);
 }
 
+// What results lend is room that no schedule has to make.
+BoundModel Ladder::bound_model_of(const Problem& problem) const {
+  BoundModel model = make_plan_bound_model(problem, options_);
+  const IdVector<OpId, std::int64_t> lent = lent_at_most(problem);
+  for (const OpId op : lent.ids()) model.need[op.index()] -= lent[op];
+  return model;
+}
+
 const BoundModel& Ladder::bound_model() {
-  if (!bound_model_) bound_model_ = make_plan_bound_model(relaxed(problem_), options_);
+  if (!bound_model_) bound_model_ = bound_model_of(relaxed(problem_));
   return *bound_model_;
 }
 
@@ -376,14 +384,9 @@ std::int64_t Ladder::floor_lower_bound() {
   std::int64_t least = least_arena_bytes(bound_model());
   for (const Other& other : others_) {
     const Problem problem = relax_constants(other.problem, streamable_);
-    least = std::min(least, least_arena_bytes(make_plan_bound_model(problem, options_)));
+    least = std::min(least, least_arena_bytes(bound_model_of(problem)));
   }
-  return fixed_bytes() + std::max<std::int64_t>(0, least - lent_bytes());
-}
-
-// At most: of the arena's bytes, those that results' buffers may take in.
-std::int64_t Ladder::lent_bytes() const {
-  return may_lend_results(problem_) ? problem_.output_bytes : 0;
+  return fixed_bytes() + std::max<std::int64_t>(0, least);
 }
 
 // The ladder's own ops in the order in which the rung's schedule first runs them.
@@ -426,14 +429,13 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
     effort.steps =
         std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
   }
-  const std::int64_t arena = limit - fixed_bytes() + lent_bytes();
   if (!std::is_sorted(order.begin(), order.end())) {
     const Problem in_order =
         relax_constants(reordered(relax_residuals(problem_, residuals_), order), streamable_);
-    const BoundModel model = make_plan_bound_model(in_order, options_);
-    return lower_bound(model, arena, effort).seconds;
+    const BoundModel model = bound_model_of(in_order);
+    return lower_bound(model, limit - fixed_bytes(), effort).seconds;
   }
-  return lower_bound(bound_model(), arena, effort).seconds;
+  return lower_bound(bound_model(), limit - fixed_bytes(), effort).seconds;
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {

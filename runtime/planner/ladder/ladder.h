@@ -123,8 +123,8 @@ class Ladder {
   void add_constants(Plan& plan) const;
   void select_variants(const IdVector<OpId, int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
-  std::int64_t lent_bytes() const;
   Problem relaxed(const Problem& problem) const;
+  BoundModel bound_model_of(const Problem& problem) const;
   const BoundModel& bound_model();
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {

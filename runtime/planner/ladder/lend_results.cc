@@ -195,4 +195,21 @@ bool may_lend_results(const Problem& problem) {
   return problem.output_bytes >= computed / kTrifle;
 }
 
+IdVector<OpId, std::int64_t> lent_at_most(const Problem& problem) {
+  if (!may_lend_results(problem)) return {};
+  std::vector<char> made(problem.results.size(), 0);
+  std::int64_t left = problem.output_bytes;
+  IdVector<OpId, std::int64_t> lent;
+  for (const OpId op : problem.ops.ids()) {
+    for (const ValueId v : problem.outputs[op]) {
+      if (v < 0 || problem.values[v].home != Home::output) continue;
+      const auto index = at(problem.values[v].index);
+      if (problem.graph->is_on_host(index) || std::exchange(made[index], 1)) continue;
+      left -= problem.values[v].bytes;
+    }
+    lent.push_back(left);
+  }
+  return lent;
+}
+
 }  // namespace plimsoll::planner

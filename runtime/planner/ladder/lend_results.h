@@ -26,4 +26,9 @@ void lend_results(Plan& plan, std::span<const TakenOver> taken_over);
 // it computes.
 bool may_lend_results(const Problem& problem);
 
+// Per op, the most that it may find there when it runs first: the bytes of the results' buffers in
+// which nothing that ends as a result has been made by then, in the order of the problem. Empty:
+// nothing anywhere.
+IdVector<OpId, std::int64_t> lent_at_most(const Problem& problem);
+
 }  // namespace plimsoll::planner
