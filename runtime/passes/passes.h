@@ -18,7 +18,7 @@ namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
-// schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces, which round
+// turn_products, schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces, which round
 // otherwise. None looks at a memory limit, so that bits do not depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
@@ -74,6 +74,9 @@ Result<bool> inline_fusions(ir::Module& module,
 // has to stay as it is written gets transposes, which fuse. Constant filters that are large beside
 // the images are permuted into the order in which kernels read them.
 Result<bool> assign_layouts(ir::Module& module);
+// Products whose result is only read transposed become the transposed products: operands change
+// sides. A library may add up otherwise for these.
+Result<bool> turn_products(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});

@@ -44,6 +44,11 @@ const PassInfo kLayouts = {
     "Puts the activations of convolutions into channels-last order (compiled "
     "sums round otherwise than as written)",
     whatever_the_speeds(assign_layouts)};
+const PassInfo kTurnProducts = {
+    "turn-products",
+    "Computes products that are read transposed as transposed (compiled sums round otherwise than "
+    "as written)",
+    whatever_the_speeds(turn_products)};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseNarrowly = {
     "narrow-fusion", "Fuses producers into consumers that read no more for it", fuse_narrowly};
@@ -177,6 +182,7 @@ std::span<const PassInfo> all_passes() {
                                      kCreateReduceScatters,
                                      kPlaceGathers,
                                      kCombineCollectives,
+                                     kTurnProducts,
                                      kLayouts,
                                      kResiduals,
                                      kFuse,
@@ -229,8 +235,10 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
     if (fused) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
     is_other = is_other || fused;
   }
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool turned, run(kTurnProducts, module));
+  is_other = is_other || turned;
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
-  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  if (relaid || turned) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (!meets) return is_other || relaid;
   // Participants may choose other forms of the program: whatever those make of it, they come to the
   // collectives in this order.
