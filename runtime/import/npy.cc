@@ -161,10 +161,11 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
                  ? std::span<const std::byte>(to_row_major(data, header->dims, element))
                  : data);
   const auto out = literal.mutable_bytes();
-  if (swapped) {
-    for (std::size_t i = 0; i < out.size(); i += element) {
+  if (swapped) {  // of a complex number each part by itself
+    const auto part = static_cast<std::size_t>(ir::dtype_bytes(ir::part_dtype(type->dtype)));
+    for (std::size_t i = 0; i < out.size(); i += part) {
       std::reverse(out.begin() + static_cast<std::ptrdiff_t>(i),
-                   out.begin() + static_cast<std::ptrdiff_t>(i + element));
+                   out.begin() + static_cast<std::ptrdiff_t>(i + part));
     }
   }
   if (type->dtype == DType::pred) {

@@ -64,6 +64,12 @@ TEST(Npy, ReadsFortranOrderAndBigEndian) {
                        std::string("\x01\x02", 2)));
   ASSERT_TRUE(literal.ok()) << literal.status().message();
   EXPECT_EQ(literal->at(0), 0x102);
+  // 1 + 2i: the parts stay in their order.
+  literal = parse(file("{'descr': '>c8', 'fortran_order': False, 'shape': (1,)}",
+                       std::string("\x3f\x80\0\0\x40\0\0\0", 8)));
+  ASSERT_TRUE(literal.ok()) << literal.status().message();
+  EXPECT_EQ(literal->data<float>()[0], 1);
+  EXPECT_EQ(literal->data<float>()[1], 2);
 }
 
 TEST(Npy, NamesTheFileInErrors) {
