@@ -245,7 +245,7 @@ Dims row_major_strides(const Dims& dims) {
 bool fits_address_space(DType dtype, const Dims& dims) {
   std::int64_t bytes = dtype_bytes(dtype);
   for (std::int64_t d : dims) {
-    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes)) return false;
+    if (d < 0 || __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes)) return false;
   }
   return bytes <= (std::int64_t{1} << 56);
 }

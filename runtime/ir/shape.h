@@ -120,7 +120,7 @@ bool is_row_major(const Shape& shape);
 // Row-major strides in elements.
 Dims row_major_strides(const Dims& dims);
 
-// True when the product of dims and element size fits in int64 and every dim is >= 0.
+// True when every dim is >= 0, and all but those of zero times the element size are at most 2^56.
 bool fits_address_space(DType dtype, const Dims& dims);
 
 }  // namespace plimsoll::ir

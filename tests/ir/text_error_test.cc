@@ -43,6 +43,7 @@ TEST(HloTextError, NamesLineAndColumnAndWhatWasExpected) {
   expect_error("x = f32[<=4] parameter(0)", "1:9", "dynamic sizes are not supported");
   expect_error("x = f32[1,1,1,1,1,1,1,1,1,1,1] parameter(0)", "1:29", "at most 10 dimensions");
   expect_error("x = f32[9000000000,9000000000] parameter(0)", "1:5", "2^56 bytes");
+  expect_error("x = f32[0,9000000000,9000000000] parameter(0)", "1:5", "2^56 bytes");
   expect_error("x = f32[4,4]{0,0} parameter(0)", "1:13", "expected a layout");
   expect_error("x = f32[4,4]{1,0:T(8)S (3)} parameter(0)", "1:22", "'S(' and a memory space");
   expect_error("x = f32[4] parameter(0) y", "1:26", "expected '='");

@@ -14,6 +14,12 @@ namespace plimsoll::testing {
 inline MessageWriter attribute(std::string_view name, std::int64_t value) {
   return MessageWriter().text(1, name).number(3, static_cast<std::uint64_t>(value)).number(20, 2);
 }
+inline MessageWriter attribute(std::string_view name, const std::vector<std::int64_t>& values) {
+  MessageWriter made;
+  made.text(1, name);
+  for (const std::int64_t value : values) made.number(8, static_cast<std::uint64_t>(value));
+  return made.number(20, 7);
+}
 inline MessageWriter attribute(std::string_view name, const MessageWriter& graph) {
   return MessageWriter().text(1, name).message(6, graph).number(20, 5);
 }

@@ -260,6 +260,61 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
 }
 
 // The bytes of floats as truths would be neither true nor false.
+TEST(Onnx, RefusesNumbersThatNoArrayIsMadeBy) {
+  const auto error_with = [](GraphParts parts) {
+    parts.outputs = {shapeless_info("y", kFloat)};
+    return error_of(model(parts));
+  };
+  const auto numbers = [](const char* name, const std::vector<float>& values) {
+    return raw_tensor(name, kFloat, {values.size()}, raw_of(values));
+  };
+  const auto counts = [](const char* name, const std::vector<std::int64_t>& values) {
+    return raw_tensor(name, kInt64, {values.size()}, raw_of(values));
+  };
+  const std::int64_t far = std::int64_t{1} << 30;
+  GraphParts parts;
+  // Kernels as long as memory, dilated.
+  for (const char* const op : {"Conv", "ConvTranspose"}) {
+    parts.inputs = {value_info("x", kFloat, {"1", "1", "4"}),
+                    value_info("w", kFloat, {"1", "1", "1125899906842624"})};
+    parts.nodes = {
+        node(op, {"x", "w"}, {"y"}, {attribute("dilations", std::vector<std::int64_t>{far})})};
+    EXPECT_NE(error_with(parts).find("more than 2^30 elements"), std::string::npos) << op;
+  }
+  // No elements, but sizes whose products do not count.
+  parts.inputs = {value_info("x", kFloat, {"1", "0", "4611686018427387904", "4"})};
+  parts.nodes = {node("DepthToSpace", {"x"}, {"y"}, {attribute("blocksize", 4)})};
+  EXPECT_NE(error_with(parts), "");
+  // Sums of thousands of elements for each of a million places.
+  parts.inputs = {value_info("x", kFloat, {"1", "1", "1073741824"})};
+  parts.initializers = {numbers("scales", {1, 1, 0.001F})};
+  parts.nodes = {node("Resize", {"x", "", "scales"}, {"y"},
+                      {attribute("antialias", 1),
+                       MessageWriter().text(1, "mode").text(4, "linear").number(20, 3)})};
+  EXPECT_NE(error_with(parts).find("of size 1073741824 resized to"), std::string::npos)
+      << error_with(parts);
+  // Edges of mel filters beyond all numbers.
+  parts.inputs = {};
+  parts.nodes = {node("MelWeightMatrix", {"bins", "length", "rate", "low", "high"}, {"y"})};
+  for (const float rate : {1e-40F, 0.0F, -1.0F}) {
+    parts.initializers = {counts("bins", {8}), counts("length", {16}), numbers("rate", {rate}),
+                          numbers("low", {0}), numbers("high", {8192})};
+    EXPECT_EQ(error_with(parts) == "", rate > 0) << rate << ": " << error_with(parts);
+  }
+  // Thousands of n-grams, each with thousands of gaps.
+  parts.inputs = {value_info("x", kInt64, {"100000"})};
+  parts.initializers = {};
+  const std::vector<std::int64_t> pool(4096, 1);
+  std::vector<std::int64_t> columns(2048);
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<std::int64_t>(i);
+  parts.nodes = {node("TfIdfVectorizer", {"x"}, {"y"},
+                      {attribute("pool_int64s", pool), attribute("ngram_indexes", columns),
+                       attribute("ngram_counts", std::vector<std::int64_t>{0, 0}),
+                       attribute("max_skip_count", 4096), attribute("min_gram_length", 2),
+                       attribute("max_gram_length", 2)})};
+  EXPECT_NE(error_with(parts).find("a pool this large"), std::string::npos) << error_with(parts);
+}
+
 TEST(Onnx, TakesValuesFromTheFieldOfTheirTypeOnly) {
   const auto error = [](std::int64_t element, const MessageWriter& tensor) {
     GraphParts parts;

@@ -21,6 +21,14 @@ namespace {
 
 constexpr std::int64_t kFarthest = 1 << 30;
 
+// Whether products of two of the sizes can be counted.
+bool are_near(NodeContext& n, const Sizes& spatial) {
+  const auto is_near = [](std::int64_t size) { return size <= kFarthest; };
+  if (std::all_of(spatial.begin(), spatial.end(), is_near)) return true;
+  n.e.fail(unimplemented("spatial dimensions of more than 2^30 elements"));
+  return false;
+}
+
 // A list of one positive number a dim, as it stands or all `usual`.
 Sizes list_of(NodeContext& n, const char* name, std::size_t rank, std::int64_t least,
               std::int64_t usual) {
@@ -51,8 +59,7 @@ Windows windows_of(NodeContext& n, const Sizes& spatial, Sizes kernel) {
   w.strides = list_of(n, "strides", rank, 1, 1);
   w.dilations = list_of(n, "dilations", rank, 1, 1);
   Sizes pads = list_of(n, "pads", 2 * rank, -kFarthest, 0);
-  if (std::any_of(spatial.begin(), spatial.end(), [](auto size) { return size > kFarthest; })) {
-    n.e.fail(unimplemented("spatial dimensions of more than 2^30 elements"));
+  if (!are_near(n, spatial) || !are_near(n, w.kernel)) {
     w.before = w.after = w.sizes = Sizes(rank, 1);
     return w;
   }
@@ -153,11 +160,7 @@ void transposed(NodeContext& n) {
   const std::int64_t groups = groups_of(n);
   const Sizes spatial = spatial_of(x), kernel = spatial_of(given);
   const std::size_t rank = spatial.size();
-  for (const std::int64_t size : spatial) {
-    if (size > kFarthest) {
-      return n.e.fail(unimplemented("spatial dimensions of more than 2^30 elements"));
-    }
-  }
+  if (!are_near(n, spatial) || !are_near(n, kernel)) return;
   const Sizes strides = list_of(n, "strides", rank, 1, 1);
   const Sizes dilations = list_of(n, "dilations", rank, 1, 1);
   const Sizes pads = list_of(n, "pads", 2 * rank, 0, 0);

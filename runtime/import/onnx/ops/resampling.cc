@@ -132,9 +132,12 @@ Array resize_axis(NodeContext& n, const Resize& r, const Array& x, std::int64_t 
                   const Axis& axis, Array& outside) {
   if (x.is_null()) return x;
   constexpr std::int64_t kMost = 1 << 20;
-  constexpr double kLeastScale = 1e-3;
+  // Antialiased places are sums of about 4 / scale elements each.
+  constexpr double kLeastScale = 1e-3, kMostTaps = 1 << 22;
   const bool is_countable = axis.wanted >= 0 && axis.wanted <= kMost && axis.size >= 1 &&
-                            (!r.antialias || axis.scale >= kLeastScale);
+                            (!r.antialias || (axis.scale >= kLeastScale &&
+                                              static_cast<double>(axis.wanted) <=
+                                                  kMostTaps * std::min(axis.scale, 1.0) / 4));
   if (!is_countable) {
     n.e.fail(fmt::format("dimension {} of size {} resized to {}", dim, axis.size, axis.wanted));
     return x;

@@ -132,12 +132,17 @@ void mel_weights(NodeContext& n) {
   }
   const std::int64_t rows = length / 2 + 1;
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const auto is_frequency = [](double hertz) { return hertz >= 0 && std::isfinite(hertz); };
+  if (!(rate[0] > 0) || !is_frequency(rate[0]) || !is_frequency(low[0]) || !is_frequency(high[0])) {
+    return n.e.fail("its frequencies must be numbers, not below 0, and the rate not 0");
+  }
   const double from = mel(low[0]), step = (mel(high[0]) - from) / static_cast<double>(bins + 2);
   std::vector<std::int64_t> edges;
   for (std::int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + from) / 2595) - 1);
-    edges.push_back(
-        static_cast<std::int64_t>(std::floor(static_cast<double>(length + 1) * hertz / rate[0])));
+    // Beyond the last row it does not matter where.
+    const double place = std::floor(static_cast<double>(length + 1) * hertz / rate[0]);
+    edges.push_back(static_cast<std::int64_t>(std::clamp(place, -0x1p31, 0x1p31)));
   }
   if (rows * bins > (1 << 22)) return n.e.fail(unimplemented("very many mel filters"));
   std::vector<double> weights(at(rows * bins), 0.0);
@@ -173,9 +178,10 @@ void count_grams(NodeContext& n) {
   const std::int64_t skips = n.number("max_skip_count", 0);
   std::int64_t width = 0;
   for (const std::int64_t column : columns) width = std::max(width, column + 1);
-  constexpr std::int64_t kMost = 4096;
+  constexpr std::int64_t kMost = 4096, kMostCounts = 1 << 16;
   if (x.rank() != 2 || skips < 0 || skips > kMost || std::ssize(columns) > kMost ||
-      width > (1 << 20) || most > std::ssize(starts)) {
+      std::ssize(columns) * (skips + 1) > kMostCounts || width > (1 << 20) ||
+      most > std::ssize(starts)) {
     return n.e.fail(unimplemented("a pool this large, or an input of rank 3"));
   }
   std::vector<Array> all(at(width));
@@ -206,17 +212,17 @@ void count_grams(NodeContext& n) {
       }
     }
   }
+  // The weights stand in the order of the n-grams.
+  std::vector<double> weight_of(all.size(), 1);
+  for (std::size_t g = 0; g < columns.size() && g < weights.size(); ++g) {
+    if (columns[g] >= 0) weight_of[at(columns[g])] = weights[g];
+  }
+  const std::string mode = n.text("mode", "TF");
   for (std::size_t c = 0; c < all.size(); ++c) {
     if (all[c].is_null()) all[c] = n.e.splat(0, DType::f32, {x.dim(0), 1});
-    // The weights stand in the order of the n-grams.
-    double weight = 1;
-    for (std::size_t g = 0; g < columns.size() && g < weights.size(); ++g) {
-      if (columns[g] == static_cast<std::int64_t>(c)) weight = weights[g];
-    }
-    const std::string mode = n.text("mode", "TF");
     const Array there = n.e.convert(all[c] > 0.5, DType::f32);
-    if (mode == "IDF") all[c] = there * weight;
-    if (mode == "TFIDF") all[c] = all[c] * weight;
+    if (mode == "IDF") all[c] = there * weight_of[c];
+    if (mode == "TFIDF") all[c] = all[c] * weight_of[c];
   }
   Array made = all.empty() ? n.e.splat(0, DType::f32, {x.dim(0), 0}) : n.e.concatenate(all, 1);
   n.set(0, is_flat ? n.e.squeeze(made, 0) : made);
