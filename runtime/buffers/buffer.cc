@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/buffers/buffer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "runtime/base/index.h"
@@ -14,6 +16,35 @@ namespace {
 
 bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % device::kBufferAlignment == 0;
+}
+
+// The bytes from the first to the last element, either way, must not leave the address space:
+// products of such strides would not fit, and no memory is there.
+Status check_strides(const ir::Shape& shape, const void* data,
+                     std::span<const std::int64_t> byte_strides) {
+  if (byte_strides.empty() || shape.byte_size() == 0) return ok_status();
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;  // as ir::fits_address_space
+  std::int64_t before = 0, behind = ir::dtype_bytes(shape.dtype());
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape.dim(d) == 1) continue;
+    const std::int64_t stride = byte_strides[at(d)];
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(stride, shape.dim(d) - 1, &reach) || reach < -kMost ||
+        reach > kMost) {
+      return invalid_argument("buffer: a stride of " + std::to_string(stride) +
+                              " bytes along dim " + std::to_string(d) + " of " + shape.to_string() +
+                              " leaves the address space");
+    }
+    (reach < 0 ? before : behind) += reach;
+  }
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  if (first >= static_cast<std::uintptr_t>(-before) &&
+      first <= static_cast<std::uintptr_t>(kMost - std::min(behind, kMost))) {
+    return ok_status();
+  }
+  return invalid_argument("buffer: the strides of " + shape.to_string() +
+                          " leave the address space: from " + std::to_string(before) + " to " +
+                          std::to_string(behind) + " bytes beside the data pointer");
 }
 
 // Dims of one and those that follow each other without a gap become one, the innermost first.
@@ -122,6 +153,7 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
                                                const void* data,
                                                std::span<const std::int64_t> byte_strides,
                                                bool to_host) {
+  PLIMSOLL_RETURN_IF_ERROR(check_strides(shape, data, byte_strides));
   if (to_host) {
     PLIMSOLL_ASSIGN_OR_RETURN(HostMemory host,
                               HostMemory::allocate(budget->shared_device(), shape.byte_size()));

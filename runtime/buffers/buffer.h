@@ -58,7 +58,7 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
 // A dense row-major copy of `data`, whose element (i, j, ..) is at i * byte_strides[0] + j *
 // byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero; with them
 // an element below a byte has a byte of its own. Read before it returns. `to_host`: the copy is in
-// host memory, which no limit counts.
+// host memory, which no limit counts. INVALID_ARGUMENT for strides that leave the address space.
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,

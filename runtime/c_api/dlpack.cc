@@ -60,20 +60,25 @@ Result<plm_dtype> dtype_of(const DLDataType& type) {
                 fmt::format("dlpack: no dtype is of code {} and {} bits", type.code, type.bits));
 }
 
-// The strides in bytes where the tensor is not dense and row-major.
-std::optional<std::vector<std::int64_t>> sparse_strides(const DLTensor& tensor,
-                                                        std::int64_t element) {
-  if (tensor.strides == nullptr) return std::nullopt;
-  std::vector<std::int64_t> strides(at(tensor.rank));
+// The strides in bytes, or nothing where the tensor is dense and row-major.
+Result<std::optional<std::vector<std::int64_t>>> sparse_strides(const DLTensor& tensor,
+                                                                const ir::Shape& shape) {
+  std::optional<std::vector<std::int64_t>> strides;
+  if (tensor.strides == nullptr || shape.element_count() == 0) return strides;
+  const std::int64_t element = ir::dtype_bytes(shape.dtype());
+  strides.emplace(at(shape.rank()), 0);  // of dims of one they do not matter
   bool is_dense = true;
   std::int64_t expected = 1;
-  for (std::int32_t d = tensor.rank; d-- > 0;) {
-    if (tensor.shape[d] == 0) return std::nullopt;
-    is_dense = is_dense && (tensor.shape[d] == 1 || tensor.strides[d] == expected);
-    expected *= tensor.shape[d];
-    strides[at(d)] = tensor.strides[d] * element;
+  for (int d = shape.rank(); d-- > 0;) {
+    if (shape.dim(d) == 1) continue;
+    is_dense = is_dense && tensor.strides[d] == expected;
+    expected *= shape.dim(d);
+    if (__builtin_mul_overflow(tensor.strides[d], element, &(*strides)[at(d)])) {
+      return invalid_argument(fmt::format("dlpack: a stride of {} elements along dim {} of {}",
+                                          tensor.strides[d], d, shape.to_string()));
+    }
   }
-  if (is_dense) return std::nullopt;
+  if (is_dense) strides.reset();
   return strides;
 }
 
@@ -100,10 +105,17 @@ plm_status* from_dlpack(plm_context* context, Managed* managed, plm_buffer** out
     PLIMSOLL_RETURN_IF_ERROR(
         require(tensor.rank == 0 || tensor.shape != nullptr, "dlpack: the shape is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const plm_dtype dtype, dtype_of(tensor.dtype));
+    const auto rank = static_cast<size_t>(tensor.rank);
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("dlpack", dtype, tensor.shape, rank));
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 56;  // as ir::fits_address_space
+    if (tensor.byte_offset > kMost) {
+      return invalid_argument(
+          fmt::format("dlpack: a byte offset of {} (at most {})", tensor.byte_offset, kMost));
+    }
     auto* const data = static_cast<std::byte*>(tensor.data);
     void* const first = data == nullptr ? nullptr : data + tensor.byte_offset;
-    const auto rank = static_cast<size_t>(tensor.rank);
-    const auto strides = sparse_strides(tensor, static_cast<std::int64_t>(plm_dtype_size(dtype)));
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto strides, sparse_strides(tensor, shape));
     if (!strides) {
       inner = plm_buffer_borrow(context, dtype, tensor.shape, rank, first, give_back<Managed>,
                                 managed, out);

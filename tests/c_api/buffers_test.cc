@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -195,6 +196,43 @@ TEST_F(Buffers, AreFilledByStrides) {
     std::vector<std::int16_t> out(expected.size());
     ASSERT_EQ(take(plm_buffer_read(made, out.data(), out.size() * 2)).code, PLM_OK);
     EXPECT_EQ(out, expected);
+  }
+}
+
+TEST_F(Buffers, AreRefusedWhereStridesLeaveTheAddressSpace) {
+  const float value = 1;
+  constexpr std::int64_t kFar = std::int64_t{1} << 61;
+  struct Case {
+    std::vector<std::int64_t> dims, strides;
+    std::string part;
+  };
+  const std::vector<Case> cases = {
+      {{2}, {kFar}, "stride of 2305843009213693952 bytes along dim 0 of f32[2]"},
+      {{2}, {-kFar}, "along dim 0"},
+      {{2, 3}, {4, std::numeric_limits<std::int64_t>::min()}, "along dim 1"},
+      {{5, 9}, {kFar, 4}, "along dim 0"},
+      {{2, 2}, {std::int64_t{1} << 55, std::int64_t{1} << 55}, "the strides of f32[2,2]"},
+      {{2}, {-(std::int64_t{1} << 55)}, "the strides of f32[2]"},  // below the first address
+  };
+  for (const Case& one : cases) {
+    for (const plm_memory memory : {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST}) {
+      plm_buffer* made = nullptr;
+      const Outcome outcome =
+          take(plm_buffer_from_host_in(context_.get(), memory, PLM_F32, one.dims.data(),
+                                       one.dims.size(), &value, one.strides.data(), &made));
+      EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+      EXPECT_NE(outcome.message.find(one.part), std::string::npos) << outcome.message;
+    }
+  }
+  // What no element is multiplied by does not matter.
+  for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{1, 1}, {0, 2}}) {
+    const std::int64_t strides[] = {kFar, -kFar};
+    plm_buffer* made = nullptr;
+    EXPECT_EQ(
+        take(plm_buffer_from_host(context_.get(), PLM_F32, dims.data(), 2, &value, strides, &made))
+            .code,
+        PLM_OK);
+    plm_buffer_release(made);
   }
 }
 

@@ -141,6 +141,21 @@ TEST_F(Dlpack, LeavesWithTheCallerWhatItRefuses) {
   versioned_.dl_tensor.dtype = {2, 32, 1};
   versioned_.dl_tensor.ndim = -1;
   refused(PLM_INVALID_ARGUMENT);
+  versioned_.dl_tensor.ndim = PLM_MAX_RANK + 1;
+  refused(PLM_INVALID_ARGUMENT);
+  versioned_.dl_tensor.ndim = 2;
+  std::int64_t dims[2] = {3, -4}, strides[2] = {1, std::int64_t{1} << 61};
+  versioned_.dl_tensor.shape = dims;
+  refused(PLM_INVALID_ARGUMENT);
+  dims[0] = dims[1] = std::int64_t{1} << 40;
+  refused(PLM_INVALID_ARGUMENT);
+  versioned_.dl_tensor.shape = dims_;
+  versioned_.dl_tensor.strides = strides;
+  refused(PLM_INVALID_ARGUMENT);
+  versioned_.dl_tensor.strides = nullptr;
+  versioned_.dl_tensor.byte_offset = ~std::uint64_t{0} - 3;
+  refused(PLM_INVALID_ARGUMENT);
+  versioned_.dl_tensor.byte_offset = 0;
   EXPECT_EQ(take(plm_buffer_from_dlpack(nullptr, &plain_, nullptr)).code, PLM_INVALID_ARGUMENT);
   // A limit that has no room.
   versioned_.dl_tensor.ndim = 2;

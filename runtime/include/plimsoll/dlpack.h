@@ -19,7 +19,8 @@ struct DLManagedTensorVersioned;
    A dense tensor at a multiple of PLM_BUFFER_ALIGNMENT is used in place where the device's memory
    is the host's, and must not be written to meanwhile; its bytes count under the context's limit.
    Any other, with strides or elsewhere, is copied, and its deleter called before this returns.
-   INVALID_ARGUMENT: a NULL pointer, more than one lane, sizes below zero, a version above 1.
+   INVALID_ARGUMENT: a NULL pointer, more than one lane, more than PLM_MAX_RANK dims, sizes below
+   zero or too large, strides or an offset that leave the address space, a version above 1.
    UNIMPLEMENTED: another device, or a type that there is no dtype of. */
 PLM_EXPORT plm_status* plm_buffer_from_dlpack(plm_context* context, struct DLManagedTensor* tensor,
                                               plm_buffer** out);

@@ -601,6 +601,7 @@ PLM_EXPORT plm_status* plm_trace_text(plm_context* context, plm_tensor* const* t
 // A copy of host data, read before the call returns. `byte_strides`: `rank` distances in bytes
 // between neighbours along each dim, negative and zero ones among them; NULL: dense and row-major.
 // With strides an element below a byte has a byte of its own, of which the low bits are taken.
+// INVALID_ARGUMENT for strides that leave the address space.
 // RESOURCE_EXHAUSTED when the limit leaves no room, also after what runs has ended.
 PLM_EXPORT plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype,
                                             const int64_t* dims, size_t rank, const void* data,
