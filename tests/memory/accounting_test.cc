@@ -22,10 +22,12 @@ class CountingDevice final : public device::Device {
   device::Properties properties() const override { return cpu_->properties(); }
   Result<void*> allocate(std::int64_t bytes) override {
     given_out_ += bytes;
+    ++blocks_;
     return cpu_->allocate(bytes);
   }
   void deallocate(void* pointer, std::int64_t bytes) override {
     given_out_ -= bytes;
+    --blocks_;
     cpu_->deallocate(pointer, bytes);
   }
   Result<void*> allocate_host(std::int64_t bytes) override { return cpu_->allocate_host(bytes); }
@@ -35,10 +37,11 @@ class CountingDevice final : public device::Device {
   Result<std::unique_ptr<device::Stream>> create_stream() override { return cpu_->create_stream(); }
   Result<std::unique_ptr<device::Event>> create_event() override { return cpu_->create_event(); }
   std::int64_t given_out() const { return given_out_; }
+  std::int64_t blocks() const { return blocks_; }
 
  private:
   const std::shared_ptr<device::Device> cpu_ = device::cpu_device();
-  std::int64_t given_out_ = 0;
+  std::int64_t given_out_ = 0, blocks_ = 0;
 };
 
 template <typename List>
@@ -56,6 +59,21 @@ void expect_sums(const Budget& budget, const CountingDevice& device) {
   for (const std::int64_t bytes : now.used_by_use) ASSERT_GE(bytes, 0);
   for (const std::int64_t bytes : now.peak_by_use) ASSERT_GE(bytes, 0);
   ASSERT_GE(now.peak_bytes, now.used_bytes);
+}
+
+// Constants may have no elements, and are kept all the same.
+TEST(Accounting, BlocksWithoutBytesGoBackToTheDevice) {
+  const auto device = std::make_shared<CountingDevice>();
+  auto budget = Budget::create(device, 1 << 20);
+  static constexpr char kKey = 0;
+  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{4096}, std::int64_t{0}}) {
+    auto block = budget->allocate(bytes, Tag::constants, "block", {}, &kKey + (bytes == 0 ? 0 : 1));
+    ASSERT_TRUE(block.ok()) << block.status().to_string();
+    block->keep();
+  }
+  EXPECT_EQ(device->blocks(), 2);
+  budget.reset();
+  EXPECT_EQ(device->blocks(), 0);
 }
 
 TEST(Accounting, SumsAreWhatTheDeviceGaveOutAtEveryStep) {

@@ -127,7 +127,11 @@ Budget::Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes,
   statistics_.limit_bytes = limit_bytes;
 }
 
-Budget::~Budget() { trim(statistics_.cached_bytes); }
+// Also what has no bytes, which trim does not look at.
+Budget::~Budget() {
+  while (!cached_.empty()) drop_oldest(cached_);
+  while (!kept_.empty()) drop_oldest(kept_);
+}
 
 void Budget::drop_oldest(std::vector<Block>& blocks) {
   const Block block = blocks.front();
