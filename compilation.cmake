@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# How sources are compiled: through a compiler cache, small ones of a room together.
+find_program(PLIMSOLL_CCACHE ccache)
+if(PLIMSOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${PLIMSOLL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PLIMSOLL_CCACHE})
+endif()
+# Small sources of one room are compiled together (a unity build): most of what a compiler does is reading the same
+# headers. OFF: one by one, as tools that look at single files want it.
+option(PLIMSOLL_UNITY "Compile the sources of a room together" ON)
+set(PLIMSOLL_UNITY_LINES 2500)  # at most about so many in one go, for two processors to share the work
+
+# plimsoll_together(TARGET SOURCES...): compiles these sources of the target together, by folder.
+function(plimsoll_together target)
+  if(NOT PLIMSOLL_UNITY)
+    return()
+  endif()
+  set(folder "")
+  set(lines 0)
+  set(group 0)
+  foreach(source ${ARGN})
+    get_filename_component(its_folder ${source} DIRECTORY)
+    file(STRINGS ${source} its_lines)
+    list(LENGTH its_lines count)
+    math(EXPR lines "${lines} + ${count}")
+    if(NOT its_folder STREQUAL folder OR lines GREATER PLIMSOLL_UNITY_LINES)
+      math(EXPR group "${group} + 1")
+      set(folder ${its_folder})
+      set(lines ${count})
+    endif()
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${target}_${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
