@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/serve/infer_request.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -343,6 +344,15 @@ void find_elements(Described& described, std::string_view& binary) {
     }
     input.data = reinterpret_cast<const std::byte*>(binary.data());
     binary.remove_prefix(*bytes);
+    if (input.type->dtype == PLM_PRED) {
+      const auto* const end = input.data + *bytes;
+      const auto* const wrong =
+          std::find_if(input.data, end, [](std::byte value) { return value > std::byte{1}; });
+      if (wrong != end) {
+        throw bad_request(of + "element " + std::to_string(wrong - input.data) +
+                          " of the binary data is no BOOL (a byte of 0 or 1)");
+      }
+    }
   } else {
     if (!described.has_data) throw bad_request(of + "neither data nor binary_data_size");
     if (described.stored != *bytes) {

@@ -9,6 +9,7 @@
 #include "runtime/base/index.h"
 #include "runtime/buffers/dispatcher.h"
 #include "runtime/ir/narrow.h"
+#include "runtime/ir/truths.h"
 #include "runtime/memory/budget/admission.h"
 
 namespace plimsoll::buffers {
@@ -87,6 +88,12 @@ void gather(const std::byte* from, std::byte*& to, std::span<const Loop> loops,
   to += element;
 }
 
+// Whether kernels may read the dense bytes as they are.
+bool are_readable(const ir::Shape& shape, const void* data) {
+  return shape.dtype() != ir::DType::pred ||
+         ir::are_truths({static_cast<const std::byte*>(data), at(shape.byte_size())});
+}
+
 // The caller's bytes in order: themselves, or gathered in `dense`.
 const void* in_order(const ir::Shape& shape, const void* data,
                      std::span<const std::int64_t> byte_strides, std::vector<std::byte>& dense) {
@@ -103,6 +110,19 @@ const void* in_order(const ir::Shape& shape, const void* data,
   gather(static_cast<const std::byte*>(data), to, loops, element);
   if (is_packed) dense = ir::pack_codes(shape.dtype(), dense);
   return dense.data();
+}
+
+// What is copied: the caller's bytes in order, of pred each 0 or 1; themselves, or made in `own`.
+const void* readable(const ir::Shape& shape, const void* data,
+                     std::span<const std::int64_t> byte_strides, std::vector<std::byte>& own) {
+  const void* const ordered = in_order(shape, data, byte_strides, own);
+  if (are_readable(shape, ordered)) return ordered;
+  if (own.empty()) {
+    const auto* const first = static_cast<const std::byte*>(ordered);
+    own.assign(first, first + shape.byte_size());
+  }
+  ir::make_truths(own);
+  return own.data();
 }
 
 Status copy(memory::Budget& budget, void* to, const void* from, std::int64_t bytes,
@@ -157,14 +177,14 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
   if (to_host) {
     PLIMSOLL_ASSIGN_OR_RETURN(HostMemory host,
                               HostMemory::allocate(budget->shared_device(), shape.byte_size()));
-    std::vector<std::byte> dense;
-    const void* const from = in_order(shape, data, byte_strides, dense);
+    std::vector<std::byte> own;
+    const void* const from = readable(shape, data, byte_strides, own);
     if (shape.byte_size() > 0) std::memcpy(host.data(), from, at(shape.byte_size()));
     return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(host))), true);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation room, allocate(*budget, dispatcher, shape));
-  std::vector<std::byte> dense;
-  PLIMSOLL_RETURN_IF_ERROR(copy(*budget, room.data(), in_order(shape, data, byte_strides, dense),
+  std::vector<std::byte> own;
+  PLIMSOLL_RETURN_IF_ERROR(copy(*budget, room.data(), readable(shape, data, byte_strides, own),
                                 shape.byte_size(), device::CopyKind::host_to_device));
   return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(room))));
 }
@@ -172,7 +192,7 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
 Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                  Dispatcher* dispatcher, const ir::Shape& shape,
                                                  void* data, std::function<void()> release) {
-  if (!budget->device().is_host_memory() || !is_aligned(data)) {
+  if (!budget->device().is_host_memory() || !is_aligned(data) || !are_readable(shape, data)) {
     auto copied = copy_from_host(budget, dispatcher, shape, data, {});
     if (copied.ok()) release();
     return copied;

@@ -57,8 +57,9 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
 
 // A dense row-major copy of `data`, whose element (i, j, ..) is at i * byte_strides[0] + j *
 // byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero; with them
-// an element below a byte has a byte of its own. Read before it returns. `to_host`: the copy is in
-// host memory, which no limit counts. INVALID_ARGUMENT for strides that leave the address space.
+// an element below a byte has a byte of its own. Of pred every byte but 0 becomes 1. Read before it
+// returns. `to_host`: the copy is in host memory, which no limit counts. INVALID_ARGUMENT for
+// strides that leave the address space.
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,
@@ -67,8 +68,8 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
 
 // The caller's memory itself, which it leaves as it is until `release` is called; its bytes count
 // under the limit until then. Where the device can't use it (not the host's memory, or `data` not
-// aligned to kBufferAlignment), a copy of it, and `release` is called before this returns. On an
-// error it is not called.
+// aligned to kBufferAlignment; of pred, with bytes that are neither 0 nor 1), a copy of it, and
+// `release` is called before this returns. On an error it is not called.
 Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                  Dispatcher* dispatcher, const ir::Shape& shape,
                                                  void* data, std::function<void()> release);

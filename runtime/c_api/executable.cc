@@ -11,6 +11,7 @@
 #include "runtime/ir/host_leaves.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/sharding.h"
+#include "runtime/ir/truths.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/machine.h"
@@ -128,6 +129,7 @@ Result<std::vector<import::GivenInput>> given_inputs(const plm_executable_option
     if (input.data != nullptr) {
       const auto* const data = static_cast<const std::byte*>(input.data);
       one.value = ir::Literal::from_bytes(*shape, std::span(data, at(shape->byte_size())));
+      if (shape->dtype() == ir::DType::pred) ir::make_truths(one.value->mutable_bytes());
     }
     given.push_back(std::move(one));
   }

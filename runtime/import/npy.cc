@@ -13,6 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/narrow.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::import {
 namespace {
@@ -168,9 +169,7 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
                    out.begin() + static_cast<std::ptrdiff_t>(i + part));
     }
   }
-  if (type->dtype == DType::pred) {
-    for (std::byte& value : out) value = value == std::byte{0} ? std::byte{0} : std::byte{1};
-  }
+  if (type->dtype == DType::pred) ir::make_truths(out);
   return literal;
 }
 

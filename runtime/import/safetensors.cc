@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::import {
 namespace {
@@ -190,10 +191,8 @@ Result<NamedArray> array_of(const Entry& entry, std::span<const std::byte> data)
         fmt::format("has {} bytes, {} takes {}", end - first, array.shape.to_string(), bytes));
   }
   array.bytes = data.subspan(first, bytes);
-  if (type->dtype == DType::pred) {
-    const auto wrong = std::find_if(array.bytes.begin(), array.bytes.end(),
-                                    [](std::byte value) { return value > std::byte{1}; });
-    if (wrong != array.bytes.end()) return bad("is BOOL and holds more than 0 and 1");
+  if (type->dtype == DType::pred && !ir::are_truths(array.bytes)) {
+    return bad("is BOOL and holds more than 0 and 1");
   }
   return array;
 }

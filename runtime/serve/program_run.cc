@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::executor {
 
@@ -29,6 +31,13 @@ Status ProgramRun::add_host(const void* data) {
   }
   if (served_.residency(i) != ParameterResidency::host) {
     staged_.push_back({i, device::CopyKind::host_to_device});
+  }
+  if (leaf.shape.dtype() == ir::DType::pred) {
+    const std::span bytes(static_cast<const std::byte*>(data), at(leaf.shape.byte_size()));
+    if (!ir::are_truths(bytes)) {
+      data = truths_.emplace_back(bytes.begin(), bytes.end()).data();
+      ir::make_truths(truths_.back());
+    }
   }
   parameters_.push_back(const_cast<void*>(data));
   return ok_status();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -29,7 +30,8 @@ class ProgramRun {
   ProgramRun(const ServedProgram& served, RunControl control)
       : served_(served), control_(std::move(control)) {}
 
-  // Host memory: of a parameter that is passed so, or copied to device memory for this run.
+  // Host memory: of a parameter that is passed so, or copied to device memory for this run. Of
+  // pred every byte but 0 counts as 1.
   Status add_host(const void* data);
   // Device memory that is in use already: read only, and copied for this run where the plan may
   // write it.
@@ -64,7 +66,8 @@ class ProgramRun {
     std::size_t parameter = 0;
     device::CopyKind kind = device::CopyKind::host_to_device;
   };
-  std::vector<Staged> staged_;  // parameters to be copied to device memory
+  std::vector<Staged> staged_;                 // parameters to be copied to device memory
+  std::deque<std::vector<std::byte>> truths_;  // instead of those that were neither 0 nor 1
   std::int64_t bound_bytes_ = 0;
   std::vector<memory::Allocation> donated_;  // by parameter; empty when none is
   SharedPlans::Entry entry_;

@@ -278,6 +278,61 @@ TEST_F(Buffers, BorrowMemoryUntilNobodyUsesIt) {
   EXPECT_EQ(released, 2);
 }
 
+// A truth that is neither 0 nor 1 would be one thing to one kernel and another to the next.
+TEST_F(Buffers, TruthsBecomeZeroOrOne) {
+  const std::int64_t dims[] = {4}, strides[] = {-1};
+  alignas(64) std::uint8_t wild[] = {0, 2, 1, 255}, tame[] = {0, 1, 1, 1};
+  const std::vector<std::uint8_t> expected = {0, 1, 1, 1}, turned = {1, 1, 1, 0};
+  const auto bytes_of = [&](plm_buffer* buffer) {
+    std::vector<std::uint8_t> bytes(4);
+    EXPECT_EQ(take(plm_buffer_read(buffer, bytes.data(), bytes.size())).code, PLM_OK);
+    return bytes;
+  };
+  for (const plm_memory memory : {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST}) {
+    for (const bool backwards : {false, true}) {
+      plm_buffer* made = nullptr;
+      ASSERT_EQ(take(plm_buffer_from_host_in(context_.get(), memory, PLM_PRED, dims, 1,
+                                             wild + (backwards ? 3 : 0),
+                                             backwards ? strides : nullptr, &made))
+                    .code,
+                PLM_OK);
+      const BufferHandle buffer(made);
+      EXPECT_EQ(bytes_of(made), backwards ? turned : expected);
+    }
+  }
+  for (const bool is_wild : {true, false}) {
+    std::atomic<int> released{0};
+    plm_buffer* made = nullptr;
+    ASSERT_EQ(take(plm_buffer_borrow(context_.get(), PLM_PRED, dims, 1, is_wild ? wild : tame,
+                                     Release::count, &released, &made))
+                  .code,
+              PLM_OK);
+    EXPECT_EQ(released, is_wild ? 1 : 0);
+    EXPECT_EQ(bytes_of(made), expected);
+    plm_buffer_release(made);
+    EXPECT_EQ(released, 1);
+  }
+  EXPECT_EQ(wild[3], 255);  // the caller's
+  for (const plm_placement placement : {PLM_PLACEMENT_HOST, PLM_PLACEMENT_RESIDENT}) {
+    const ExecutableHandle program = compile(
+        "ENTRY main { x = pred[4] parameter(0)\n ROOT r = pred[4] reverse(x), dimensions={0} }",
+        placement);
+    ASSERT_NE(program, nullptr);
+    std::vector<std::uint8_t> result(4);
+    const void* const given[] = {wild};
+    void* const results[] = {result.data()};
+    ASSERT_EQ(take(plm_executable_run(program.get(), given, 1, results, 1)).code, PLM_OK);
+    EXPECT_EQ(result, turned);
+  }
+  plm_tensor* tensor = nullptr;
+  ASSERT_EQ(take(plm_tensor_from_host(context_.get(), PLM_PRED, dims, 1, wild, &tensor)).code,
+            PLM_OK);
+  std::vector<std::uint8_t> read(4);
+  EXPECT_EQ(take(plm_tensor_read(tensor, read.data(), read.size())).code, PLM_OK);
+  EXPECT_EQ(read, expected);
+  plm_tensor_release(tensor);
+}
+
 TEST_F(Buffers, GiveTheirMemoryToResults) {
   BufferHandle w = filled(1);
   const BufferHandle x = filled(2);

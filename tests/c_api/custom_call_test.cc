@@ -86,6 +86,31 @@ TEST_F(CustomCall, RunsAFunctionOfTheUser) {
   plm_executable_destroy(executable);
 }
 
+TEST_F(CustomCall, TruthsThatItWritesAreZeroOrOne) {
+  const auto wild = [](void*, const plm_call_arguments* arguments) -> plm_status* {
+    for (int i = 0; i < 4; ++i) {
+      static_cast<std::uint8_t*>(arguments->outputs[0])[i] =
+          static_cast<const std::uint8_t*>(arguments->inputs[0])[i];
+    }
+    return nullptr;
+  };
+  ASSERT_EQ(take(plm_register_custom_call("custom_call_test.wild", wild, nullptr)).code, PLM_OK);
+  plm_executable* made = nullptr;
+  ASSERT_EQ(create("HloModule m\nENTRY e {\n  x = u8[4] parameter(0)\n"
+                   "  ROOT c = pred[4] custom-call(x), "
+                   "custom_call_target=\"custom_call_test.wild\"\n}\n",
+                   &made)
+                .message,
+            "");
+  const ExecutableHandle executable(made);
+  const std::uint8_t x[] = {0, 1, 2, 255};
+  std::vector<std::uint8_t> r(4);
+  const void* parameters[] = {x};
+  void* results[] = {r.data()};
+  ASSERT_EQ(take(plm_executable_run(made, parameters, 1, results, 1)).message, "");
+  EXPECT_EQ(r, (std::vector<std::uint8_t>{0, 1, 1, 1}));
+}
+
 // Calls that number what they see: of a loop's rounds, and of what follows it. Values that are read
 // again in reverse order leave a plan under a limit nothing but to compute them twice.
 const std::string kNotes = R"(HloModule m

@@ -162,6 +162,19 @@ void add_converts(std::vector<OpCase>& table) {
                    0,
                    {},
                    {InputRange{0, 65535}}});
+  // Truths are 0 or 1, whatever they are made of.
+  table.push_back({"bitcast-convert.u8.pred",
+                   module_text({"u8[33]"},
+                               "  t = pred[33] bitcast-convert(p0)\n"
+                               "  ROOT r = u8[33] bitcast-convert(t)"),
+                   0,
+                   {},
+                   {InputRange{0, 4}}});
+  table.push_back({"bitcast-convert.s16.pred",
+                   module_text({"s16[3,5]"}, "  ROOT r = pred[3,5,2] bitcast-convert(p0)"),
+                   0,
+                   {},
+                   {InputRange{-3, 300}}});
 }
 
 void add_ternary(std::vector<OpCase>& table) {

@@ -326,6 +326,14 @@ void add_random_bits(std::vector<OpCase>& table) {
                    0,
                    {},
                    {}});
+  table.push_back(
+      {"map.truths",
+       module_text({"u8[4,9]"}, "  ROOT r = u8[4,9] map(p0), dimensions={0,1}, to_apply=truth",
+                   "truth {\n  a = u8[] parameter(0)\n  t = pred[] bitcast-convert(a)\n"
+                   "  ROOT b = u8[] bitcast-convert(t)\n}\n"),
+       0,
+       {},
+       {InputRange{0, 4}}});
 }
 
 }  // namespace

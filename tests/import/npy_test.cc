@@ -72,6 +72,15 @@ TEST(Npy, ReadsFortranOrderAndBigEndian) {
   EXPECT_EQ(literal->data<float>()[1], 2);
 }
 
+TEST(Npy, TruthsBecomeZeroOrOne) {
+  const auto literal = parse(file("{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}",
+                                  std::string("\0\1\2\377", 4)));
+  ASSERT_TRUE(literal.ok()) << literal.status().message();
+  const auto bytes = literal->bytes();
+  EXPECT_EQ(std::vector<std::byte>(bytes.begin(), bytes.end()),
+            (std::vector<std::byte>{std::byte{0}, std::byte{1}, std::byte{1}, std::byte{1}}));
+}
+
 TEST(Npy, NamesTheFileInErrors) {
   for (const std::string& text :
        {std::string(), std::string("\x93NUMPY"), file("{}", ""),

@@ -43,6 +43,27 @@ TEST(VhloFuzz, DamagedArtifactsAreErrors) {
   EXPECT_GT(refused, read);
 }
 
+// constants.mlirbc, its constant pred[4] with a byte for each element: 2, 0, 255 and 1.
+TEST(Vhlo, TruthsOfAByteEachAreZeroOrOne) {
+  const auto module = vhlo::read_module(
+      bytes_of(PLIMSOLL_SOURCE_DIR "/tests/import/vhlo_artifacts/truth_bytes.mlirbc"), "x");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  int found = 0;
+  for (const auto& computation : (*module)->computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() != ir::Opcode::constant ||
+          !(instruction->shape() == ir::Shape(ir::DType::pred, {4}))) {
+        continue;
+      }
+      ++found;
+      const auto bytes = instruction->attributes().literal->bytes();
+      EXPECT_EQ(std::vector<std::byte>(bytes.begin(), bytes.end()),
+                (std::vector<std::byte>{std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1}}));
+    }
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(ProgramBytes, AreToldApart) {
   const auto message = [](std::string_view bytes) {
     const auto module = read_program(bytes, "x");

@@ -34,6 +34,18 @@ TEST(Simplify, KeepsWhatChangesTheSignOfZero) {
             "multiply(p0, 0)");
 }
 
+TEST(Simplify, TakesChangesOfMeaningBackUnlessBitsAreLost) {
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n b = s32[4] bitcast-convert(x)\n"
+                       "ROOT r = f32[4] bitcast-convert(b)"),
+            "p0");
+  EXPECT_EQ(simplified("x = pred[4] parameter(0)\n b = u8[4] bitcast-convert(x)\n"
+                       "ROOT r = pred[4] bitcast-convert(b)"),
+            "p0");
+  EXPECT_EQ(simplified("x = u8[4] parameter(0)\n b = pred[4] bitcast-convert(x)\n"
+                       "ROOT r = u8[4] bitcast-convert(b)"),
+            "bitcast-convert(bitcast-convert(p0))");
+}
+
 TEST(Simplify, DividesByPowersOfTwoByMultiplying) {
   EXPECT_EQ(simplified("x = f32[] parameter(0)\n c = f32[] constant(8)\n"
                        "ROOT r = f32[] divide(x, c)"),

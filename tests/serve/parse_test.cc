@@ -100,6 +100,24 @@ TEST(InferRequests, NumbersMustBeOfTheirDatatype) {
   }
 }
 
+TEST(InferRequests, BinaryTruthsAreZeroOrOne) {
+  const std::string json =
+      R"({"inputs":[{"name":"x","shape":[4],"datatype":"BOOL","parameters":{"binary_data_size":4}}]})";
+  const std::string tame("\0\1\1\0", 4), wild("\0\1\2\377", 4);
+  const std::string body = json + tame;  // which the request points into
+  const InferRequest request = parse_infer_request(body, json.size());
+  EXPECT_EQ(elements<std::uint8_t>(request.inputs[0]), (std::vector<std::uint8_t>{0, 1, 1, 0}));
+  try {
+    parse_infer_request(json + wild, json.size());
+    ADD_FAILURE() << "not refused";
+  } catch (const HttpError& error) {
+    EXPECT_EQ(error.status(), 400);
+    EXPECT_NE(std::string(error.what()).find("input 'x': element 2 of the binary data is no BOOL"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(InferRequests, AClaimTakesNoMemoryThatTheBodyDoesNotBack) {
   EXPECT_NE(
       error_in(

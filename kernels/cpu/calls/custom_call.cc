@@ -8,6 +8,8 @@
 #include "kernels/cpu/calls/call.h"
 #include "kernels/kernels.h"
 #include "runtime/base/fork.h"
+#include "runtime/base/index.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -44,6 +46,14 @@ std::string unquoted(std::string_view text) {
   return result;
 }
 
+// What functions write into results of pred is theirs to choose, what kernels read of it is not.
+void make_truths(const std::vector<ir::Shape>& outputs, const device::KernelArguments& arguments) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_array() || outputs[i].dtype() != ir::DType::pred) continue;
+    ir::make_truths({static_cast<std::byte*>(arguments.outputs[i]), at(outputs[i].byte_size())});
+  }
+}
+
 }  // namespace
 
 Status register_custom_call(std::string target, device::CustomCall function) {
@@ -78,7 +88,9 @@ KernelResult make_custom_call(const ir::Instruction& instruction) {
        target](device::Stream&, const device::KernelArguments& arguments) -> Status {
         // Callers' functions may throw; nothing may pass through here.
         try {
-          return function({arguments, inputs, outputs, config});
+          PLIMSOLL_RETURN_IF_ERROR(function({arguments, inputs, outputs, config}));
+          make_truths(outputs, arguments);
+          return ok_status();
         } catch (const std::exception& error) {
           return internal_error("custom call " + target + ": " + error.what());
         } catch (...) {

@@ -2,11 +2,13 @@
 #include "kernels/cpu/scalar/scalar_program.h"
 
 #include <cstring>
+#include <span>
 #include <unordered_map>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/elided_constant.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -132,8 +134,11 @@ void ScalarProgram::Evaluator::run(std::int64_t count) {
   ir::interpreter::View views[3];
   for (const Step& step : program_.steps_) {
     if (step.opcode == Opcode::bitcast_convert) {
-      std::memcpy(slot(step.result), slot(step.operands[0]),
-                  static_cast<std::size_t>(count * dtype_bytes(program_.slots_[step.result])));
+      const ir::DType dtype = program_.slots_[step.result];
+      const std::span result(slot(step.result),
+                             static_cast<std::size_t>(count * dtype_bytes(dtype)));
+      std::memcpy(result.data(), slot(step.operands[0]), result.size());
+      if (dtype == ir::DType::pred) ir::make_truths(result);
       continue;
     }
     for (std::size_t i = 0; i < step.operands.size(); ++i)

@@ -7,6 +7,7 @@
 #include "runtime/base/index.h"
 #include "runtime/import/vhlo/translator.h"
 #include "runtime/ir/narrow.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::vhlo {
 
@@ -23,11 +24,16 @@ std::string hyphenated(std::string_view name) {
   return text;
 }
 
-// What lies as it does here; of narrow dtypes there is a byte for each element.
+// What lies as it does here; of narrow dtypes there is a byte for each element, and of truths one
+// that is not 0.
 ir::Literal literal_of(const Shape& shape, std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
-  if (!ir::is_narrow(shape.dtype())) return ir::Literal::from_bytes(shape, bytes);
-  return ir::Literal::from_bytes(shape, ir::pack_codes(shape.dtype(), bytes));
+  if (ir::is_narrow(shape.dtype())) {
+    return ir::Literal::from_bytes(shape, ir::pack_codes(shape.dtype(), bytes));
+  }
+  ir::Literal literal = ir::Literal::from_bytes(shape, bytes);
+  if (shape.dtype() == ir::DType::pred) ir::make_truths(literal.mutable_bytes());
+  return literal;
 }
 
 // The value of a constant whose elements are not all one. Truths are bits, or bytes.
@@ -75,14 +81,8 @@ Result<Translator::Instructions> Translator::constant(const Operation& operation
   if (shape.element_count() != 1 && is_one) {
     const Shape scalar(shape.dtype(), {});
     ir::Literal literal = literal_of(scalar, bytes);
-    if (is_pred) literal.set(0, bytes[0] != 0 ? 1 : 0);
     Instruction* const element = scope.computation->add_constant(std::move(literal));
     return one(operation, scope, "broadcast", {element});
-  }
-  if (shape.element_count() == 1 && is_pred && bytes.size() == 1) {
-    ir::Literal literal(shape);
-    literal.set(0, bytes[0] != 0 ? 1 : 0);
-    return Instructions{scope.computation->add_constant(std::move(literal))};
   }
   PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal literal, dense_literal(operation, shape, bytes));
   return Instructions{scope.computation->add_constant(std::move(literal))};

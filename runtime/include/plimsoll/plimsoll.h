@@ -109,7 +109,7 @@ PLM_EXPORT void plm_status_free(plm_status* status);
 PLM_EXPORT plm_status* plm_status_create(plm_code code, const char* message);
 
 typedef enum plm_dtype PLM_ENUM_TYPE {
-  PLM_PRED = 0,
+  PLM_PRED = 0,  // a byte each: 0 or 1; of what callers hand over any other counts as 1
   PLM_S8 = 1,
   PLM_S16 = 2,
   PLM_S32 = 3,
@@ -622,8 +622,8 @@ typedef void (*plm_release_function)(void* user);
 // The caller's memory itself, dense and row-major, which the caller leaves as it is until `release`
 // is called: once, on any thread, when nothing uses it any more. Its bytes count under the limit
 // meanwhile. Where a device can't work on it (a GPU; an address that is no multiple of
-// PLM_BUFFER_ALIGNMENT), it is copied, and `release` called before this returns. Not called when
-// this fails.
+// PLM_BUFFER_ALIGNMENT; PLM_PRED with bytes that are neither 0 nor 1), it is copied, and `release`
+// called before this returns. Not called when this fails.
 #define PLM_BUFFER_ALIGNMENT 64
 PLM_EXPORT plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64_t* dims,
                                          size_t rank, void* data, plm_release_function release,

@@ -9,6 +9,7 @@
 
 #include "runtime/ir/interpreter/interpreter_numbers.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::ir::interpreter {
 namespace {
@@ -77,9 +78,7 @@ void apply_uniform(Opcode opcode, const Attributes& attributes, std::span<const 
 void bitcast_elements(const Literal& from, DType to_dtype, std::span<std::byte> to) {
   const auto bytes = from.bytes();
   if (!to.empty()) std::memcpy(to.data(), bytes.data(), std::min(to.size(), bytes.size()));
-  if (to_dtype == DType::pred) {
-    for (std::byte& b : to) b = b != std::byte{0} ? std::byte{1} : std::byte{0};
-  }
+  if (to_dtype == DType::pred) make_truths(to);
 }
 
 }  // namespace

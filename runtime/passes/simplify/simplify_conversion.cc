@@ -48,6 +48,8 @@ Instruction* simplify_conversion(Rewriter& rewriter, Instruction& at) {
   if (inner->opcode() != at.opcode()) return nullptr;
   Instruction* source = inner->operand(0);
   if (at.opcode() == Opcode::bitcast_convert) {
+    // Bits come back as they were, except out of a truth, which is 0 or 1.
+    if (inner->shape().dtype() == DType::pred) return nullptr;
     return source->shape() == at.shape() ? source : nullptr;
   }
   // Those lose what they don't hold.

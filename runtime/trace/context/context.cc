@@ -11,6 +11,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/base/random_bits.h"
 #include "runtime/device/devices.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::trace {
 
@@ -65,6 +66,7 @@ NodeRef Context::from_host(const ir::Shape& shape, std::span<const std::byte> by
   value->bytes = static_cast<std::int64_t>(bytes.size());
   value->on_host = true;
   value->host.assign(bytes.begin(), bytes.end());
+  if (shape.dtype() == ir::DType::pred) ir::make_truths(value->host);
   return recorder_.leaf(shape, std::move(value));
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/base/index.h"
 #include "runtime/import/onnx/model/model.h"
 #include "runtime/import/wire/wire.h"
+#include "runtime/ir/truths.h"
 
 namespace plimsoll::onnx {
 namespace {
@@ -125,14 +126,6 @@ Literal from_numbers(const Shape& shape, const std::vector<std::uint64_t>& numbe
   return literal;
 }
 
-// Bytes of the host's bool are 0 or 1.
-bool holds_bools(std::string_view bytes) {
-  for (const char c : bytes) {
-    if (c != 0 && c != 1) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Result<DType> dtype_of(std::int64_t element) {
@@ -228,7 +221,8 @@ Result<Literal> TensorFiles::read(std::string_view message) {
   };
   if (raw.data() != nullptr && (!raw.empty() || size == 0)) {
     if (raw.size() != size) return held(raw.size());
-    if (*dtype == DType::pred && !holds_bools(raw)) return broken("the values of " + what);
+    if (*dtype == DType::pred && !ir::are_truths(as_bytes(raw)))
+      return broken("the values of " + what);
     if (owner_ != nullptr && size > 0 && lies_well(shape, raw)) {
       return Literal::borrowed(shape, owner_, as_bytes(raw));
     }
@@ -304,7 +298,7 @@ Result<Literal> TensorFiles::external(const Shape& shape, const Place& place,
                             path + ", which has " + std::to_string(bytes.size()) + " bytes");
   }
   const std::string_view values = bytes.substr(offset, length);
-  if (shape.dtype() == DType::pred && !holds_bools(values)) {
+  if (shape.dtype() == DType::pred && !ir::are_truths(as_bytes(values))) {
     return broken("the values of " + what);
   }
   if (!values.empty() && lies_well(shape, values)) {
