@@ -12,18 +12,18 @@ using planner::BufferId;
 using planner::Placement;
 using planner::StepKind;
 
-Run::~Run() {
-  for (void* const scalar : scalars_) device_.deallocate(scalar, device::kBufferAlignment);
+Run::Scalars::~Scalars() {
+  for (void* const scalar : all) device.deallocate(scalar, device::kBufferAlignment);
 }
 
 Result<void*> Run::take_scalar() {
-  if (free_scalars_.empty()) {
+  if (scalars_.free.empty()) {
     PLIMSOLL_ASSIGN_OR_RETURN(void* const made, device_.allocate(device::kBufferAlignment));
-    scalars_.push_back(made);
+    scalars_.all.push_back(made);
     return made;
   }
-  void* const found = free_scalars_.back();
-  free_scalars_.pop_back();
+  void* const found = scalars_.free.back();
+  scalars_.free.pop_back();
   return found;
 }
 

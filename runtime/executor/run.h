@@ -42,10 +42,11 @@ class Run {
         transfers_(transfers),
         observation_(observation),
         measured_(observation.profile ? measurements : 0),
+        scalars_(device),
         times_(device, stream),
         communication_(device) {}
   // To be called when the stream has nothing to do any more.
-  ~Run();
+  ~Run() = default;
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -93,7 +94,7 @@ class Run {
   // A place in device memory for such a value, outside the budget's account: one buffer of the
   // smallest size per loop that runs inside another.
   Result<void*> take_scalar();
-  void give_back_scalar(void* scalar) { free_scalars_.push_back(scalar); }
+  void give_back_scalar(void* scalar) { scalars_.free.push_back(scalar); }
 
   device::Device& device_;
   device::Stream& stream_;
@@ -104,7 +105,16 @@ class Run {
   // Of a joint launch, kept from one to the next.
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_, workspaces_;
-  std::vector<void*> scalars_, free_scalars_;
+  // Of take_scalar; they go after the communication thread, whose collectives may write them.
+  struct Scalars {
+    explicit Scalars(device::Device& of) : device(of) {}
+    ~Scalars();
+    Scalars(const Scalars&) = delete;
+    Scalars& operator=(const Scalars&) = delete;
+
+    device::Device& device;
+    std::vector<void*> all, free;
+  } scalars_;
   // When steps ran, and transfers beside them, until `measured` has compared them.
   StreamTimes times_;
   std::vector<StreamTimes::Span> copies_;

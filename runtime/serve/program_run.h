@@ -60,7 +60,6 @@ class ProgramRun {
 
   const ServedProgram& served_;
   const RunControl control_;
-  std::unique_ptr<device::Stream> stream_;
   std::vector<void*> parameters_;
   struct Staged {
     std::size_t parameter = 0;
@@ -73,6 +72,7 @@ class ProgramRun {
   SharedPlans::Entry entry_;
   std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
   std::vector<buffers::HostMemory> host_results_;   // by result; empty: none are on the host
+  std::unique_ptr<device::Stream> stream_;          // goes first, with its work
 };
 
 }  // namespace plimsoll::executor
