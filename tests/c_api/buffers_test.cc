@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/c_api/shared_budget.h"
+#include "tests/import/onnx/model_writer.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -331,6 +332,34 @@ TEST_F(Buffers, TruthsBecomeZeroOrOne) {
   EXPECT_EQ(take(plm_tensor_read(tensor, read.data(), read.size())).code, PLM_OK);
   EXPECT_EQ(read, expected);
   plm_tensor_release(tensor);
+}
+
+TEST_F(Buffers, TruthsThatDecideAShapeAreZeroOrOne) {
+  GraphParts parts;
+  parts.inputs = {value_info("x", 1, {"4"}), value_info("kept", 9, {"4"})};
+  parts.nodes = {node("Compress", {"x", "kept"}, {"y"}), node("Identity", {"kept"}, {"z"})};
+  parts.outputs = {value_info("y", 1, {"n"}), value_info("z", 9, {"4"})};
+  const std::string bytes = model(parts);
+  const std::int64_t dims[] = {4};
+  const std::uint8_t wild[] = {0, 2, 1, 255};
+  const plm_model_input kept = {"kept", PLM_PRED, 1, dims, wild};
+  plm_executable_options options = {};
+  options.struct_size = sizeof options;
+  options.inputs = &kept;
+  options.input_count = 1;
+  plm_executable* made = nullptr;
+  const Outcome outcome =
+      take(plm_executable_create(context_.get(), bytes.data(), bytes.size(), "m", &options, &made));
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  const ExecutableHandle program(made);
+  const float x[] = {1, 2, 3, 4};
+  std::vector<float> y(3);
+  std::vector<std::uint8_t> z(4);
+  const void* const given[] = {x};
+  void* const results[] = {y.data(), z.data()};
+  ASSERT_EQ(take(plm_executable_run(made, given, 1, results, 2)).code, PLM_OK);
+  EXPECT_EQ(y, (std::vector<float>{2, 3, 4}));
+  EXPECT_EQ(z, (std::vector<std::uint8_t>{0, 1, 1, 1}));
 }
 
 TEST_F(Buffers, GiveTheirMemoryToResults) {
