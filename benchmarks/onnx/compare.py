@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Architectures exported by PyTorch, run here and by ONNX Runtime: results, time, peak.
 
-  benchmarks/onnx/setup.sh FOLDER
+  benchmarks/setup.sh onnx FOLDER
   FOLDER/bin/python benchmarks/onnx/compare.py --build build/release [NAME...] [--batches 1,16] [--real-size]
 
 One line of JSON per architecture and batch: the greatest error relative to the greatest element of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of the ten architectures here and by ONNX Runtime, in one process, in turns.
 
-  benchmarks/onnx/setup.sh FOLDER
+  benchmarks/setup.sh onnx FOLDER
   FOLDER/bin/python benchmarks/onnx/latency.py --library LIBPLIMSOLL [NAME...] [--batches 1,16]
 
 LIBPLIMSOLL is build/release/runtime/c_api/libplimsoll.so. One line of JSON per architecture and

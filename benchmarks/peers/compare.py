@@ -238,7 +238,7 @@ def main():
         import jax
         import torch
     except ImportError as error:
-        parser.error(f"{error}: run setup.sh and use its python")
+        parser.error(f"{error}: run benchmarks/setup.sh peers FOLDER and use FOLDER/bin/python")
     torch.set_num_threads(flags.threads)
     import cases
     import networks
