@@ -10,9 +10,9 @@
 namespace plimsoll::device {
 
 // A kernel that brings one of its inputs into another form at every launch, such as weights into a
-// library's own layout, may be this, too: whoever has an input that is always the same prepares it
-// once, and runs the kernel that takes it prepared. The results have the same bits. Immutable and
-// thread-safe, as kernels are; of origin `library`, whose kernels alone are asked.
+// library's own layout, may have this (Kernel::input_preparation): whoever has an input that is
+// always the same prepares it once, and runs the kernel that takes it prepared. The results have
+// the same bits. Immutable and thread-safe, as kernels are.
 class InputPreparation {
  public:
   virtual ~InputPreparation() = default;

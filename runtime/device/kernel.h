@@ -37,6 +37,8 @@ struct KernelArguments {
   void* workspace = nullptr;
 };
 
+class InputPreparation;
+
 // An instruction made runnable on one device. Immutable and thread-safe; the same inputs give the
 // same bits at every launch, whatever the number of threads.
 class Kernel {
@@ -50,6 +52,9 @@ class Kernel {
   virtual const std::string& name() const = 0;
   // Whether it may share a launch with others (joint_launch.h) that gives it so many pointers.
   virtual bool may_join(std::size_t /*inputs*/, std::size_t /*outputs*/) const { return false; }
+  // How an input that never changes is brought into another form once (input_preparation.h); null:
+  // none is. The kernel owns it.
+  virtual const InputPreparation* input_preparation() const { return nullptr; }
 };
 
 }  // namespace plimsoll::device

@@ -26,10 +26,7 @@ Status PreparedConstants::prepare(ir::Module& module, Kernels& kernels) {
       const ir::Instruction& reader = *constant.users().front();
       const auto kernel = kernels.find(&reader);
       if (kernel == kernels.end()) continue;
-      // Kernels of the JIT can't be asked what they are: their code has no RTTI.
-      if (kernel->second->origin() != device::KernelOrigin::library) continue;
-      const auto* const preparation =
-          dynamic_cast<const device::InputPreparation*>(kernel->second.get());
+      const device::InputPreparation* const preparation = kernel->second->input_preparation();
       if (preparation == nullptr || preparation->prepared_bytes() != std::ssize(plain->bytes())) {
         continue;
       }

@@ -29,6 +29,7 @@ class OnednnConvolution final : public KernelBase, public device::InputPreparati
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
 
+  const device::InputPreparation* input_preparation() const override { return this; }
   int prepared_input() const override { return 1; }
   std::int64_t prepared_bytes() const override;
   Status prepare(const void* plain, void* prepared) const override;
