@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/unknown_variables.h"
 #include "tools/command.h"
 
 namespace plimsoll::tools {
@@ -30,6 +31,13 @@ int fail(const Status& status, int exit_code, bool as_json) {
   }
   print({{"error", std::move(error)}});
   return exit_code;
+}
+
+// Before any command does anything.
+Outcome check_variables() {
+  PLIMSOLL_CALL_FAULT(check_environment());
+  PLIMSOLL_CALL_FAULT(check_unknown_variables());
+  return {};
 }
 
 std::string command_names(const CLI::App& app) {
@@ -111,7 +119,8 @@ int run(int argc, char** argv) {
   Output output;
   Outcome outcome;
   try {
-    outcome = commands.action(output);
+    outcome = check_variables();
+    if (outcome.ok()) outcome = commands.action(output);
   } catch (const std::bad_alloc&) {
     outcome = Outcome::program_fault(
         Status(StatusCode::resource_exhausted, "the host has no memory left"));

@@ -5,7 +5,6 @@
 #include "jit/jit.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
-#include "runtime/base/unknown_variables.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/devices.h"
 #include "runtime/ir/opcode.h"
@@ -35,8 +34,6 @@ const char* meaning(memory::Use use) {
 }
 
 Outcome info(Output& output) {
-  PLIMSOLL_CALL_FAULT(check_environment());
-  PLIMSOLL_CALL_FAULT(check_unknown_variables());
   PLIMSOLL_CALL_FAULT(device::check_device());
   const auto device = device::default_device();
   output.json["version"] = PLIMSOLL_VERSION;

@@ -19,6 +19,14 @@ constexpr std::string_view kPrefix = "PLIMSOLL_";
 constexpr std::string_view kOfOthers[] = {"PLIMSOLL_PJRT_LIBRARY", "PLIMSOLL_RENEW",
                                           "PLIMSOLL_FUZZ_MUTANTS", "PLIMSOLL_JIT_TEST_DUMP"};
 
+std::string to_capitals(std::string_view text) {
+  std::string capitals(text);
+  for (char& letter : capitals) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return capitals;
+}
+
 // Levenshtein's, row by row.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -51,20 +59,23 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 }
 
 std::vector<std::string> unknown_variables(std::span<const char* const> entries) {
-  std::vector<std::string_view> known;
-  for (const VariableInfo& info : all_variables()) known.push_back(info.name);
+  // What all of them begin with says nothing.
+  std::vector<std::string_view> ends;
+  for (const VariableInfo& info : all_variables()) ends.push_back(info.name.substr(kPrefix.size()));
+  for (const std::string_view one : kOfOthers) ends.push_back(one.substr(kPrefix.size()));
   std::vector<std::string> lines;
   for (const std::string_view entry : entries) {
-    const std::string_view name = entry.substr(0, entry.find('='));
-    const auto is_it = [&](std::string_view one) { return one == name; };
-    if (!name.starts_with(kPrefix) || std::any_of(known.begin(), known.end(), is_it) ||
-        std::any_of(std::begin(kOfOthers), std::end(kOfOthers), is_it)) {
-      continue;
-    }
-    // What all of them begin with says nothing.
-    std::vector<std::string_view> ends;
-    for (const std::string_view one : known) ends.push_back(one.substr(kPrefix.size()));
-    const std::string_view nearest = nearest_name(name.substr(kPrefix.size()), ends);
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals + 1 == entry.size()) continue;
+    const std::string_view name = entry.substr(0, equals);
+    const std::string in_capitals = to_capitals(name);
+    if (!in_capitals.starts_with(kPrefix)) continue;
+    const std::string_view end = std::string_view(in_capitals).substr(kPrefix.size());
+    const bool is_in_case = name == in_capitals;
+    if (is_in_case && std::find(ends.begin(), ends.end(), end) != ends.end()) continue;
+    const std::string_view nearest = nearest_name(end, ends);
+    // Others have names of their own in small letters, such as CMake's plimsoll_ROOT.
+    if (!is_in_case && nearest.empty()) continue;
     lines.push_back("environment: nothing reads " + std::string(name) +
                     (nearest.empty()
                          ? " (`plimsoll info` lists what there is)"

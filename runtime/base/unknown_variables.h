@@ -15,7 +15,8 @@ namespace plimsoll {
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names);
 
 // A line for each variable `PLIMSOLL_*` among `entries` (NAME=VALUE) that nobody reads, with the
-// name that may have been meant. In the order of the entries.
+// name that may have been meant; of names with small letters only those that are near another one.
+// One that is set to nothing counts as not set. In the order of the entries.
 std::vector<std::string> unknown_variables(std::span<const char* const> entries);
 
 // What unknown_variables says of this process's environment is logged, each variable once; with

@@ -25,6 +25,28 @@ TEST(UnknownVariables, AreNamedWithWhatMayBeMeant) {
           "environment: nothing reads PLIMSOLL_COLOR (`plimsoll info` lists what there is)"}));
 }
 
+TEST(UnknownVariables, AreFoundInAnyCase) {
+  const char* const entries[] = {"plimsoll_memory_limit=1MiB", "Plimsoll_Num_Thread=2",
+                                 "plimsoll_ROOT=/usr", "plimsoll_DIR=/usr/lib/cmake"};
+  EXPECT_EQ(
+      unknown_variables(entries),
+      (std::vector<std::string>{
+          "environment: nothing reads plimsoll_memory_limit (PLIMSOLL_MEMORY_LIMIT may be meant)",
+          "environment: nothing reads Plimsoll_Num_Thread (PLIMSOLL_NUM_THREADS may be meant)"}));
+}
+
+TEST(UnknownVariables, AreNoneWhereTheyAreSetToNothing) {
+  const char* const entries[] = {"PLIMSOLL_FOO=", "PLIMSOLL_MEMROY_LIMIT=", "plimsoll_planner="};
+  EXPECT_EQ(unknown_variables(entries), std::vector<std::string>());
+  ::setenv("PLIMSOLL_FOO", "", 1);
+  ::setenv("PLIMSOLL_STRICT", "1", 1);
+  EXPECT_TRUE(check_unknown_variables().ok());
+  ::setenv("PLIMSOLL_FOO", "1", 1);
+  EXPECT_FALSE(check_unknown_variables().ok());
+  ::unsetenv("PLIMSOLL_FOO");
+  ::unsetenv("PLIMSOLL_STRICT");
+}
+
 TEST(UnknownVariables, AreWarnedOfOnceAndRefusedWhereThatIsAskedFor) {
   static int lines;
   lines = 0;

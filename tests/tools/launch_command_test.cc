@@ -177,6 +177,20 @@ TEST(LaunchCommand, SetsWhatProgramsReadAndPrefixesLines) {
   }
 }
 
+// Whatever command it is: what is misspelt is told before anything starts.
+TEST(LaunchCommand, ChecksTheEnvironmentFirst) {
+  const std::string launch = "launch -n 2 -- echo started";
+  const Call bad = plimsoll(launch, "PLIMSOLL_COLLECTIVE_TIMEOUT=soon");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.error.find("PLIMSOLL_COLLECTIVE_TIMEOUT: 'soon'"), std::string::npos) << bad.error;
+  const Call unknown = plimsoll(launch, "PLIMSOLL_STRICT=1 PLIMSOLL_MEMROY_LIMIT=1MiB");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.error.find("PLIMSOLL_MEMORY_LIMIT may be meant"), std::string::npos)
+      << unknown.error;
+  EXPECT_EQ(bad.out + unknown.out, "");
+  EXPECT_EQ(plimsoll(launch, "PLIMSOLL_STRICT=1 PLIMSOLL_FOO=").exit_code, 0);
+}
+
 TEST(LaunchCommand, OneThatFailsEndsTheOthersAndIsNamed) {
   const Call code = plimsoll("launch -n 3 sh -c 'if [ $RANK = 1 ]; then exit 7; fi; sleep 1000'");
   EXPECT_EQ(code.exit_code, 7);

@@ -5,7 +5,6 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
-#include "runtime/base/unknown_variables.h"
 #include "runtime/device/devices.h"
 #include "runtime/ir/participants.h"
 #include "runtime/passes/passes.h"
@@ -118,8 +117,6 @@ Outcome read_size(const std::optional<std::string>& flag, const char* name, std:
 }  // namespace
 
 Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
-  PLIMSOLL_CALL_FAULT(check_environment());
-  PLIMSOLL_CALL_FAULT(check_unknown_variables());
   PLIMSOLL_CALL_FAULT(device::check_device());
   auto asked = planner::policy_from_environment();
   PLIMSOLL_CALL_FAULT(asked.status());
