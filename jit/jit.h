@@ -18,6 +18,8 @@ struct DiskCacheOptions {
   DiskCacheMode mode = DiskCacheMode::off;
   std::string folder;
   std::int64_t limit_bytes = 0;
+  // Files that the folder may hold: whoever has to list it reads each one's size and time.
+  std::int64_t most_entries = 16384;
 };
 
 // What is written into `folder` for every kernel, in files of its name (dump.h).

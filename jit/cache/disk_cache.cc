@@ -24,8 +24,10 @@ constexpr double kUseSeconds = 600;
 constexpr double kLeftoverSeconds = 600;
 // An entry that takes up more than this share of the limit is not kept.
 constexpr std::int64_t kLargestShare = 4;
-// Other processes write too: after so many of our own files, the folder is counted again.
-constexpr std::int64_t kCountEvery = 256;
+// After so many files of its own a process tells the others, and hears what they have kept.
+constexpr std::int64_t kSaveEvery = 16;
+// Names are hashes: one file in 256 is such a one, at whose store the folder is counted.
+constexpr std::string_view kCountAt = "00";
 
 std::string file_name(std::string_view key) {
   return sha256(std::as_bytes(std::span(key.data(), key.size()))) + std::string(kSuffix);
@@ -46,35 +48,72 @@ constexpr CounterName kCounterNames[] = {{"hits", &DiskCacheCounters::hits},
                                          {"evicted", &DiskCacheCounters::evicted},
                                          {"damaged", &DiskCacheCounters::damaged}};
 
-// Lines `name number`; what is not understood counts as zero.
-DiskCacheCounters read_counters(const CacheFolder& folder) {
+struct SizeName {
+  const char* name;
+  std::int64_t FolderSize::* part;
+};
+constexpr SizeName kSizeNames[] = {{"entries", &FolderSize::entries},
+                                   {"bytes", &FolderSize::bytes}};
+
+// What the file of counters says.
+struct Counted {
   DiskCacheCounters counters;
-  const auto text = folder.read(kCounters);
-  if (!text.ok()) return counters;
-  std::string_view rest = *text;
-  while (!rest.empty()) {
+  std::optional<FolderSize> size;  // empty: it is not known
+};
+
+// The number behind the name in lines `name number`.
+std::optional<std::int64_t> find_number(std::string_view text, std::string_view name) {
+  for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    for (const auto& [name, counter] : kCounterNames) {
-      const std::size_t length = std::string_view(name).size();
-      if (!line.starts_with(name) || line.size() <= length || line[length] != ' ') continue;
-      std::int64_t value = 0;
-      std::from_chars(line.data() + length + 1, line.data() + line.size(), value);
-      counters.*counter = std::max<std::int64_t>(value, 0);
-    }
+    if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ' ') continue;
+    std::int64_t value = 0;
+    const char* const end = line.data() + line.size();
+    const auto [stop, error] = std::from_chars(line.data() + name.size() + 1, end, value);
+    if (error == std::errc() && stop == end && value >= 0) return value;
   }
-  return counters;
+  return std::nullopt;
 }
 
-void add_counters(const CacheFolder& folder, const DiskCacheCounters& more) {
+// What is not understood counts as zero, and as a size that is not known.
+Counted read_counters(const CacheFolder& folder) {
+  Counted counted;
+  const auto text = folder.read(kCounters);
+  if (!text.ok()) return counted;
+  for (const auto& [name, counter] : kCounterNames) {
+    counted.counters.*counter = find_number(*text, name).value_or(0);
+  }
+  counted.size.emplace();
+  for (const auto& [name, part] : kSizeNames) {
+    const auto number = find_number(*text, name);
+    if (!number) {
+      counted.size.reset();
+      break;
+    }
+    (*counted.size).*part = *number;
+  }
+  return counted;
+}
+
+// `change` of what the file says; gives what it says then.
+template <typename Change>
+Counted change_counters(const CacheFolder& folder, Change change) {
   const CacheFolder::Lock lock(folder);
-  DiskCacheCounters sum = read_counters(folder);
+  Counted counted = read_counters(folder);
+  change(counted);
   std::string text;
   for (const auto& [name, counter] : kCounterNames) {
-    sum.*counter += more.*counter;
-    text += fmt::format("{} {}\n", name, sum.*counter);
+    text += fmt::format("{} {}\n", name, counted.counters.*counter);
+  }
+  for (const auto& [name, part] : kSizeNames) {
+    if (counted.size) text += fmt::format("{} {}\n", name, (*counted.size).*part);
   }
   (void)folder.write(kCounters, text);
+  return counted;
+}
+
+void add(const DiskCacheCounters& more, DiskCacheCounters& sum) {
+  for (const auto& [name, counter] : kCounterNames) sum.*counter += more.*counter;
 }
 
 std::vector<CacheFolder::File> entries_of(const CacheFolder& folder) {
@@ -86,7 +125,7 @@ std::vector<CacheFolder::File> entries_of(const CacheFolder& folder) {
 DiskCacheContents describe(const CacheFolder& folder,
                            const std::vector<CacheFolder::File>& entries) {
   DiskCacheContents contents;
-  contents.counters = read_counters(folder);
+  contents.counters = read_counters(folder).counters;
   contents.entries = static_cast<std::int64_t>(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const double age = entries[i].age_seconds;
@@ -114,9 +153,7 @@ DiskCache::DiskCache(const DiskCacheOptions& options, std::string identity)
 DiskCache::~DiskCache() {
   const bool counted = std::any_of(std::begin(kCounterNames), std::end(kCounterNames),
                                    [&](const auto& c) { return counters_.*c.counter != 0; });
-  if (folder_ && options_.mode == DiskCacheMode::read_write && counted) {
-    add_counters(*folder_, counters_);
-  }
+  if (folder_ && options_.mode == DiskCacheMode::read_write && counted) save_counters();
 }
 
 void DiskCache::give_up(const Status& why) {
@@ -152,7 +189,8 @@ void DiskCache::store(const std::string& key, const KernelObject& kernel) {
   const std::string entry = write_entry(full, kernel);
   const auto size = static_cast<std::int64_t>(entry.size());
   if (size > options_.limit_bytes / kLargestShare) return;
-  const Status written = folder_->write(file_name(full), entry);
+  const std::string name = file_name(full);
+  const Status written = folder_->write(name, entry);
   const std::lock_guard lock(mutex_);
   if (!written.ok()) {
     // A full disk or a folder that may only be read: what is there is still good to read.
@@ -160,31 +198,55 @@ void DiskCache::store(const std::string& key, const KernelObject& kernel) {
     return;
   }
   ++counters_.stored;
-  bytes_ = bytes_ < 0 ? -1 : bytes_ + size;
-  if (bytes_ < 0 || bytes_ > options_.limit_bytes || ++stored_since_ >= kCountEvery) evict();
+  if (!size_) size_ = read_counters(*folder_).size;
+  const FolderSize one{1, size};
+  stored_ += one;
+  if (size_) *size_ += one;
+  if (stored_.entries >= kSaveEvery) save_counters();
+  if (!size_ || is_too_much(*size_) || name.starts_with(kCountAt)) evict();
+}
+
+bool DiskCache::is_too_much(const FolderSize& size) const {
+  return size.bytes > options_.limit_bytes || size.entries > options_.most_entries;
+}
+
+// Files that replace others are counted twice, until the folder is listed again.
+void DiskCache::save_counters() {
+  size_ = change_counters(*folder_, [&](Counted& counted) {
+            add(counters_, counted.counters);
+            if (counted.size) *counted.size += stored_;
+          }).size;
+  counters_ = {};
+  stored_ = {};
 }
 
 // Least recently used first, by the files' times, which find() touches every ten minutes of use at
 // most. A tenth more than necessary is removed: at the limit every store would otherwise list the
-// whole folder. Other processes write to the folder as well, so sizes are counted anew now and then
-// (kCountEvery); the limit is kept in the long run and not at every moment.
+// whole folder.
 void DiskCache::evict() {
-  if (bytes_ < 0) folder_->remove_leftovers(kLeftoverSeconds);
-  stored_since_ = 0;
+  folder_->remove_leftovers(kLeftoverSeconds);
   std::vector<CacheFolder::File> files = entries_of(*folder_);
-  bytes_ = 0;
-  for (const CacheFolder::File& file : files) bytes_ += file.bytes;
-  if (bytes_ <= options_.limit_bytes) return;
-  // Some room is made at once, so that not every later store has to.
-  const std::int64_t wanted = options_.limit_bytes - options_.limit_bytes / 10;
-  std::sort(files.begin(), files.end(),
-            [](const auto& a, const auto& b) { return a.age_seconds > b.age_seconds; });
-  for (const CacheFolder::File& file : files) {
-    if (bytes_ <= wanted) break;
-    if (!folder_->remove(file.name)) continue;
-    bytes_ -= file.bytes;
-    ++counters_.evicted;
+  FolderSize size;
+  for (const CacheFolder::File& file : files) size += {1, file.bytes};
+  if (is_too_much(size)) {
+    const std::int64_t wanted_bytes = options_.limit_bytes - options_.limit_bytes / 10;
+    const std::int64_t wanted_entries = options_.most_entries - options_.most_entries / 10;
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.age_seconds > b.age_seconds; });
+    for (const CacheFolder::File& file : files) {
+      if (size.bytes <= wanted_bytes && size.entries <= wanted_entries) break;
+      if (!folder_->remove(file.name)) continue;
+      size += {-1, -file.bytes};
+      ++counters_.evicted;
+    }
   }
+  size_ = size;
+  stored_ = {};
+  change_counters(*folder_, [&](Counted& counted) {
+    add(counters_, counted.counters);
+    counted.size = size;
+  });
+  counters_ = {};
 }
 
 Result<DiskCacheContents> disk_cache_contents(const std::string& folder) {

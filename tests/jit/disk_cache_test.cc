@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "jit/cache/disk_cache.h"
 #include "runtime/base/log.h"
 #include "tests/jit/jit_harness.h"
 
@@ -349,6 +350,86 @@ TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoWhenTheLimitIsReached) {
   for (const fs::path& file : young) EXPECT_TRUE(fs::exists(file)) << file;
 }
 
+TEST_F(DiskCacheTest, TheLeastRecentlyUsedGoWhenThereAreTooMany) {
+  const auto texts = many_programs(12);
+  run_all(options(), texts);
+  const std::vector<fs::path> files = entries();
+  for (std::size_t i = 0; i < 6; ++i) {
+    fs::last_write_time(files[i], fs::file_time_type::clock::now() - std::chrono::hours(48));
+  }
+  Options few = options();
+  few.disk_cache.most_entries = 10;
+  run_all(few, {programs()[2]});
+  EXPECT_EQ(entries().size(), 9u);
+  for (std::size_t i = 6; i < files.size(); ++i) EXPECT_TRUE(fs::exists(files[i])) << files[i];
+  EXPECT_EQ(disk_cache_contents(folder_.string())->counters.evicted, 4);
+}
+
+// What tells that a folder was listed: files beyond the limit, of which its counters say nothing,
+// are there or gone.
+class CountedFolderTest : public DiskCacheTest {
+ protected:
+  // As an earlier process would have kept it, and told nobody.
+  void plant(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::string name = std::to_string(i);
+      name.insert(0, 64 - name.size(), 'e');
+      write(folder_ / (name + ".kernel"), "a kernel");
+      fs::last_write_time(folder_ / (name + ".kernel"),
+                          fs::file_time_type::clock::now() - std::chrono::hours(48));
+    }
+  }
+  DiskCacheOptions few() const {
+    return {.mode = DiskCacheMode::read_write,
+            .folder = folder_.string(),
+            .limit_bytes = std::int64_t{64} << 20,
+            .most_entries = 200};
+  }
+  // By a process of its own, as it were.
+  void store(const std::string& key) const { DiskCache(few(), "test").store(key, {}); }
+};
+
+TEST_F(CountedFolderTest, IsNotListedWhereItsSizeIsKnown) {
+  store("a");
+  plant(300);
+  store("b");
+  EXPECT_EQ(entries().size(), 302u);
+  EXPECT_NE(read(folder_ / "counters").find("entries 2\n"), std::string::npos);
+  // It is where the size is not known, or not understood.
+  write(folder_ / "counters", "entries many\nbytes 7\n");
+  store("c");
+  EXPECT_EQ(entries().size(), 180u);
+  EXPECT_NE(read(folder_ / "counters").find("entries 180\n"), std::string::npos);
+  fs::remove(folder_ / "counters");
+  store("d");
+  EXPECT_NE(read(folder_ / "counters").find("entries 181\n"), std::string::npos);
+}
+
+// Of two that live at a time each hears what the other has kept.
+TEST_F(CountedFolderTest, IsBoundedForAllTogether) {
+  DiskCache one(few(), "one"), other(few(), "other");
+  for (int i = 0; i < 400; ++i) {
+    (i % 2 == 0 ? one : other).store(std::to_string(i), {});
+    ASSERT_LE(entries().size(), 200u + 2 * 16);
+  }
+}
+
+// Processes that are killed never say what they have kept; all the same, there is an end to it.
+TEST_F(CountedFolderTest, IsListedNowAndThenWhateverItsCountersSay) {
+  store("first");
+  const std::string counters = read(folder_ / "counters");
+  plant(300);
+  // The name of number 325 is the first at which it is.
+  for (int i = 0; i < 330; ++i) {
+    if (i == 320) {
+      EXPECT_EQ(entries().size(), 621u);
+    }
+    store(std::to_string(i));
+    write(folder_ / "counters", counters);
+  }
+  EXPECT_LT(entries().size(), 200u);
+}
+
 TEST_F(DiskCacheTest, UseMakesAnEntryYoung) {
   run_all(options());
   for (const fs::path& file : entries()) {
@@ -375,6 +456,7 @@ TEST_F(DiskCacheTest, WhatACrashedWriterLeftGoesAndIsNeverRead) {
   write(fresh, "half a kernel");
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_EQ(disk_cache_contents(folder_.string())->entries, 1);
+  fs::remove(folder_ / "counters");
   run_all(options());
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(fs::exists(fresh)) << "its writer may still be at work";
