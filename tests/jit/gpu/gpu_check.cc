@@ -41,6 +41,25 @@ class GpuBuffer {
   std::size_t begin_ = 0;
 };
 
+// What a launch of an instruction takes: the operands' bytes, room for the result, a workspace.
+struct LaunchBuffers {
+  LaunchBuffers(const ir::Instruction& instruction, const std::vector<Literal>& operands,
+                std::int64_t workspace_bytes)
+      : workspace(workspace_bytes) {
+    for (const Literal& operand : operands) {
+      inputs.emplace_back(operand.shape().byte_size());
+      const auto bytes = operand.bytes();
+      if (!bytes.empty()) std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
+    }
+    for (const ir::Shape* leaf : ir::leaves(instruction.shape())) {
+      outputs.emplace_back(leaf->byte_size());
+    }
+  }
+
+  std::vector<GpuBuffer> inputs, outputs;
+  GpuBuffer workspace;
+};
+
 Compiler& cpu_compiler() {
   static const std::unique_ptr<Compiler> instance = std::move(Compiler::create()).value();
   return *instance;
@@ -52,15 +71,9 @@ Result<std::vector<Literal>> run_emulated(EmulatedKernel& kernel,
                                           const std::vector<Literal>& operands, int reuse,
                                           ThreadOrder order) {
   const auto leaves = ir::leaves(instruction.shape());
-  std::vector<GpuBuffer> inputs, outputs;
+  LaunchBuffers buffers(instruction, operands, kernel.workspace_bytes());
+  auto& [inputs, outputs, workspace] = buffers;
   std::vector<void*> pointers;
-  for (const Literal& operand : operands) {
-    inputs.emplace_back(operand.shape().byte_size());
-    const auto bytes = operand.bytes();
-    if (!bytes.empty()) std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
-  }
-  for (const ir::Shape* leaf : leaves) outputs.emplace_back(leaf->byte_size());
-  GpuBuffer workspace(kernel.workspace_bytes());
   for (GpuBuffer& input : inputs) pointers.push_back(input.data());
   for (GpuBuffer& output : outputs) pointers.push_back(output.data());
   if (reuse >= 0) pointers[inputs.size()] = inputs[at(reuse)].data();
@@ -98,16 +111,10 @@ Result<std::vector<Literal>> run_on_cpu(const device::Kernel& kernel,
                                         const ir::Instruction& instruction,
                                         const std::vector<Literal>& operands) {
   const auto leaves = ir::leaves(instruction.shape());
-  std::vector<GpuBuffer> inputs, outputs;
+  LaunchBuffers buffers(instruction, operands, kernel.workspace_bytes());
+  auto& [inputs, outputs, workspace] = buffers;
   std::vector<const void*> input_pointers;
   std::vector<void*> output_pointers;
-  for (const Literal& operand : operands) {
-    inputs.emplace_back(operand.shape().byte_size());
-    const auto bytes = operand.bytes();
-    if (!bytes.empty()) std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
-  }
-  for (const ir::Shape* leaf : leaves) outputs.emplace_back(leaf->byte_size());
-  GpuBuffer workspace(kernel.workspace_bytes());
   for (GpuBuffer& input : inputs) input_pointers.push_back(input.data());
   for (GpuBuffer& output : outputs) output_pointers.push_back(output.data());
   const auto device = device::cpu_device();
