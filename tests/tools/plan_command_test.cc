@@ -85,6 +85,37 @@ TEST(Plan, ExplainsAValue) {
   EXPECT_EQ(plimsoll("plan " + file + " --explain nobody").exit_code, 2);
 }
 
+// Products with constants, of which a small limit leaves no room for all.
+TEST(Plan, ExplainsConstantsThatComeAndGo) {
+  const Folder folder;
+  std::string text = "x0 = f32[8,64] parameter(0)\n";
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    text += "w" + n + " = f32[64,64] constant({...})\nx" + std::to_string(i + 1) +
+            " = f32[8,64] dot(x" + n + ", w" + n +
+            "), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+  }
+  const std::string file = folder.write("p.hlo", text + "ROOT y = f32[8,64] copy(x6)");
+  const std::string explain = "plan " + file + " --explain w3";
+  const json kept = plimsoll(explain + " --json").json()["explain"];
+  EXPECT_EQ(kept["decision"], "kept");
+  EXPECT_EQ(kept["uploads"], 0);
+  EXPECT_EQ(kept["live_ranges"][0]["first_step"], 0);
+  const std::string limited = explain + " --memory-limit 40%peak";
+  const json streamed = plimsoll(limited + " --json").json()["explain"];
+  EXPECT_EQ(streamed["decision"], "streamed");
+  EXPECT_EQ(streamed["uploads"], 1);
+  EXPECT_EQ(streamed["steps"][0]["kind"], "upload");
+  ASSERT_EQ(streamed["live_ranges"].size(), 1u);
+  EXPECT_GT(streamed["live_ranges"][0]["first_step"], 0);
+  const std::string said = plimsoll(limited).out;
+  EXPECT_NE(said.find("w3 = f32[64,64] constant: streamed, uploaded 1 time(s) a run"), said.npos)
+      << said;
+  EXPECT_NE(said.find("brings it right before it is read, and it goes after its last use"),
+            said.npos)
+      << said;
+}
+
 // A chain whose ReLUs are recognised in the backward half, so that every remedy has a use.
 std::string relu_chain() {
   std::string text =

@@ -63,6 +63,10 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
   const planner::Value& value = problem.values[v];
   const planner::Op& producer = problem.ops[value.producer];
   facts.recomputable = producer.recomputable;
+  if (producer.kind == planner::StepKind::upload) {
+    facts.prices.push_back({value.leaf, "upload again", "", producer.seconds, 0});
+    return;
+  }
   if (producer.recomputable && remedies.recompute && value.hint != planner::Hint::keep) {
     std::string operands;
     for (const planner::ValueId operand : problem.inputs[value.producer]) {
@@ -114,7 +118,7 @@ Result<Facts> find_facts(const PlannedProgram& planned, const ir::Instruction& i
 }
 
 struct StepsOf {
-  std::int64_t computed = 0, recomputed = 0, encoded = 0, swapped = 0;
+  std::int64_t computed = 0, recomputed = 0, encoded = 0, swapped = 0, uploaded = 0;
   Json list = Json::array();
 };
 
@@ -144,6 +148,7 @@ StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) 
     found.recomputed += step.kind == planner::StepKind::recompute;
     found.encoded += step.kind == planner::StepKind::encode;
     found.swapped += step.kind == planner::StepKind::swap_out;
+    found.uploaded += step.kind == planner::StepKind::upload;
     Json row = {{"step", t.value()}, {"kind", std::string(to_string(step.kind))}};
     if (step.codec.kind != ir::CodecKind::none) row["codec"] = to_string(step.codec);
     found.list.push_back(std::move(row));
@@ -156,6 +161,7 @@ std::string decision_of(const StepsOf& steps) {
   const auto add = [&](bool on, const char* word) {
     if (on) text += (text.empty() ? "" : " and ") + std::string(word);
   };
+  add(steps.uploaded > 0, "streamed");
   add(steps.recomputed > 0, "recomputed");
   add(steps.encoded > 0, "compressed");
   add(steps.swapped > 0, "swapped");
@@ -163,14 +169,22 @@ std::string decision_of(const StepsOf& steps) {
 }
 
 std::string reason(const PlannedProgram& planned, const planner::Plan& plan,
-                   const ir::Instruction& instruction, const Facts& facts, bool kept,
-                   bool at_peak) {
+                   const ir::Instruction& instruction, const Facts& facts, const StepsOf& steps,
+                   bool kept, bool at_peak) {
   const planner::Hint hint = ir::hint_of(instruction);
   const std::int64_t unlimited = planned.unlimited().peak_bytes;
+  const std::string need = "the limit is " + format_bytes(unlimited - plan.limit_bytes) +
+                           " below what keeping everything needs";
+  if (steps.uploaded > 0 && instruction.opcode() == ir::Opcode::parameter) {
+    return "the program has it in host memory between runs: an upload brings it right before it is "
+           "read, and it goes after its last use";
+  }
+  if (steps.uploaded > 0) {
+    return need + ", and its value lies in host memory: an upload brings it right before it is " +
+           "read, and it goes after its last use";
+  }
   if (!facts.made) return "it is not computed: it stays where it is for the whole run";
   if (!kept) {
-    const std::string need = "the limit is " + format_bytes(unlimited - plan.limit_bytes) +
-                             " below what keeping everything needs";
     if (hint != planner::Hint::none) {
       return need + ", and its hint says " + std::string(ir::to_string(hint));
     }
@@ -225,11 +239,15 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
         life.first_step.value(), step_name(life.first_step), life.last_step.value(),
         step_name(life.last_step), format_bytes(life.bytes), here ? ", at the peak\n" : "\n");
   }
-  const std::string why = reason(planned, plan, *instruction, *facts, decision == "kept", at_peak);
+  const std::string why =
+      reason(planned, plan, *instruction, *facts, steps, decision == "kept", at_peak);
+  const std::string times = steps.uploaded > 0
+                                ? fmt::format("uploaded {} time(s) a run", steps.uploaded)
+                                : fmt::format("computed {} time(s), recomputed {} time(s)",
+                                              steps.computed, steps.recomputed);
   output.text +=
-      fmt::format("\n{} = {} {}: {}, computed {} time(s), recomputed {} time(s)\n  why: {}\n{}",
-                  name, instruction->shape().to_string(), ir::to_string(instruction->opcode()),
-                  decision, steps.computed, steps.recomputed, why, range_text);
+      fmt::format("\n{} = {} {}: {}, {}\n  why: {}\n{}", name, instruction->shape().to_string(),
+                  ir::to_string(instruction->opcode()), decision, times, why, range_text);
   Json intervals = Json::array();
   for (const Interval& interval : facts->intervals) {
     intervals.push_back({{"leaf", interval.leaf},
@@ -279,6 +297,7 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                             {"why", why},
                             {"hint", std::string(ir::to_string(ir::hint_of(*instruction)))},
                             {"recomputations", steps.recomputed},
+                            {"uploads", steps.uploaded},
                             {"messages", traffic.messages},
                             {"sent_bytes", traffic.bytes},
                             {"steps", std::move(steps.list)},

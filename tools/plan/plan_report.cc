@@ -48,6 +48,7 @@ Json buffers_json(const planner::Plan& plan, const PlanView& view) {
                     {"shape", value.shape},
                     {"kind", value.workspace    ? "workspace"
                              : value.recomputed ? "recomputed"
+                             : value.uploaded   ? "streamed"
                                                 : "kept"},
                     {"bytes", buffer.bytes},
                     {"offset", buffer.offset},

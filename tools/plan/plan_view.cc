@@ -58,9 +58,10 @@ PlanView view_plan(const planner::Plan& plan) {
       workspace.shape.clear();
       if (step.instruction != nullptr) workspace.name = step.instruction->name() + " workspace";
     }
-    if (step.kind != planner::StepKind::recompute) continue;
     for (const BufferId id : step.outputs) {
-      if (id >= 0) view.values[id].recomputed = true;
+      if (id < 0) continue;
+      view.values[id].recomputed |= step.kind == planner::StepKind::recompute;
+      view.values[id].uploaded |= step.kind == planner::StepKind::upload;
     }
   }
   for (PlanView::Value& value : view.values) value.name_at_peak = value.name;
@@ -118,6 +119,7 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
     const planner::Step& step = plan.steps[t];
     const bool writes = step.kind == planner::StepKind::compute ||
                         step.kind == planner::StepKind::recompute ||
+                        step.kind == planner::StepKind::upload ||
                         step.kind == planner::StepKind::collective_start ||
                         step.kind == planner::StepKind::collective_done;
     if (step.instruction != &instruction || !writes) continue;
@@ -129,10 +131,10 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
     }
   }
   if (!lives.empty()) return lives;
-  // Parameters and constants have no step; they are there from the start.
+  // What else has no step is there from the start, but for what lies in host memory.
   for (const planner::Buffer& buffer : plan.buffers) {
     if (buffer.source != &instruction || buffer.placement == planner::Placement::arena ||
-        buffer.placement == planner::Placement::lent) {
+        buffer.placement == planner::Placement::lent || buffer.host) {
       continue;
     }
     lives.push_back({buffer.leaf, buffer.bytes, StepId(0), buffer.last_step, false});

@@ -19,6 +19,7 @@ struct PlanView {
     std::string name_at_peak;              // of what it holds at the peak
     const planner::Buffer* buffer = nullptr;
     bool recomputed = false;  // written by a recompute step
+    bool uploaded = false;    // from host memory
     bool workspace = false;
   };
   IdVector<planner::BufferId, Value> values;
@@ -30,7 +31,8 @@ struct PlanView {
 };
 PlanView view_plan(const planner::Plan& plan);
 
-// From where a value is written to its last use, in place or not; one per writing and leaf.
+// From where a value is written, or uploaded, to its last use, in place or not; one per writing and
+// leaf.
 struct ValueLife {
   int leaf = 0;
   std::int64_t bytes = 0;
