@@ -69,14 +69,22 @@ void run(const ParallelOptions& options) {
   if (options.language.width % options.language.heads != 0) {
     throw Error(ErrorCode::invalid_argument, "--width must be a multiple of --heads");
   }
+  const char* const kind = std::getenv("PLIMSOLL_COMMUNICATOR");
+  const bool is_launched = kind != nullptr && std::string(kind) == "gloo";
+  if (is_launched && options.participants > 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "--participants " + std::to_string(options.participants) +
+                    ": makes threads of one process, and PLIMSOLL_COMMUNICATOR=gloo says that this "
+                    "is one of several, each of which would train for itself (leave --participants "
+                    "out: `plimsoll launch -n N` says how many there are; or start it alone)");
+  }
   const ParallelData data = load_parallel_data(options);
   Outcome outcome;
   bool speaks = true;
-  const char* const kind = std::getenv("PLIMSOLL_COMMUNICATOR");
   if (options.participants > 0) {
     outcome.result = train_threads(options, data)[0];
     outcome.participants = std::to_string(options.participants) + " threads";
-  } else if (kind != nullptr && std::string(kind) == "gloo") {
+  } else if (is_launched) {
     const Communicator communicator = Communicator::connect();
     outcome.result = train_participant(options, data, communicator);
     outcome.participants = std::to_string(communicator.size()) + " processes";

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "examples/data_parallel/agreement.h"
 #include "examples/training/progress_bar.h"
 #include "examples/training/training_run.h"
 
@@ -50,6 +51,7 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
   TrainingOptions of_run = options;
   of_run.json = false;  // this program prints no floor, which takes time to find
   TrainingRun run("data_parallel", of_run, communicator);
+  agree(agreed_options(options, data), communicator.defined() ? communicator.size() : 1);
   const std::unique_ptr<Task> task = make_task(options, data);
   task->model().materialize();
   DataParallel parallel(task->model(),

@@ -26,7 +26,8 @@ struct ParallelResult {
 };
 
 // Trains this participant's part, in a context of its own. Throws plimsoll::Error, after which the
-// others get it, too; INTERNAL where the participants' weights differ.
+// others get it, too; INVALID_ARGUMENT where they were started otherwise (agreement.h), INTERNAL
+// where the participants' weights differ.
 ParallelResult train_participant(const ParallelOptions& options, const ParallelData& data,
                                  const Communicator& communicator);
 

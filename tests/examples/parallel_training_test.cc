@@ -152,6 +152,48 @@ TEST(DataParallelTraining, SaysWhatIsWrong) {
   }
 }
 
+// Output and exit code of a shell command.
+std::pair<std::string, int> output_of(const std::string& command) {
+  std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::string text;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) text += buffer;
+  return {text, ::pclose(pipe)};
+}
+
+// Each rank hears of it, and nobody trains.
+TEST(DataParallelProgram, RefusesToTrainWithOtherOptionsThanTheFirst) {
+  const auto [launcher, program] = std::pair<std::string, std::string>(
+      PLIMSOLL_COMMAND " launch -n 3 -- sh -c '", PLIMSOLL_DATA_PARALLEL);
+  const std::pair<const char*, const char*> cases[] = {
+      {"--batch $((24 + 3 * (RANK / 2)))", "--batch: 27 at rank 2, 24 at rank 0"},
+      {"--batch 24 --seed $((RANK + 7))", "--seed: 8 at rank 1, 7 at rank 0"},
+      {"--batch 24 --model $(test $RANK = 2 && echo cnn || echo gpt)",
+       "--model: cnn at rank 2, gpt at rank 0"},
+      {"--batch 24 --model gpt $(test $RANK = 1 && echo --text " PLIMSOLL_TEXT ")",
+       "--text: of checksum "}};
+  for (const auto& [arguments, expected] : cases) {
+    const auto [text, code] =
+        output_of(launcher + "exec " + program + " --no-progress --steps 1 " + arguments + "'");
+    EXPECT_NE(code, 0) << arguments;
+    for (const std::string rank : {"[0] ", "[1] ", "[2] "}) {
+      const std::size_t begin = std::min(text.find(rank + "data_parallel: "), text.size());
+      EXPECT_TRUE(contains(text.substr(begin, text.find('\n', begin) - begin), expected)) << text;
+    }
+    EXPECT_FALSE(contains(text, "final loss")) << text;
+  }
+}
+
+TEST(DataParallelProgram, RefusesThreadsInProcessesOfALauncher) {
+  const auto [text, code] =
+      output_of(PLIMSOLL_COMMAND " launch -n 2 -- " PLIMSOLL_DATA_PARALLEL
+                                 " --no-progress --steps 1 --batch 8 --participants 2");
+  EXPECT_NE(code, 0);
+  EXPECT_TRUE(contains(text, "--participants 2: makes threads")) << text;
+  EXPECT_TRUE(contains(text, "leave --participants out")) << text;
+  EXPECT_FALSE(contains(text, "final loss")) << text;
+}
+
 // What `data_parallel` prints as JSON, as processes or threads.
 nlohmann::json run_program(const std::string& launcher, const std::string& arguments) {
   const std::string command =
