@@ -83,21 +83,21 @@ Error* Client_Create(Client_Create_Args* args) {
       device->description.kind = plm_context_device(context);
       device->description.text =
           "PlimsollDevice(id=" + std::to_string(id) + ", " + device->description.kind + ")";
-      for (const plm_memory kind : {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST}) {
+      for (int k = 0; k < kMemoryKindCount; ++k) {
+        const auto kind = static_cast<plm_memory>(k);
         Memory& memory = device->memory_of(kind);
         memory.table = &kMemoryTable;
         memory.device = device.get();
         memory.kind = kind;
-        memory.id = static_cast<int>(id + (kind == PLM_MEMORY_HOST ? options.num_devices : 0));
+        memory.id = static_cast<int>(id + k * options.num_devices);
         memory.text =
             "PlimsollMemory(id=" + std::to_string(memory.id) + ", " + kMemoryKinds[kind] + ")";
-        device->memories[kind] = &memory;
+        device->memories[k] = &memory;
+        client->memories.push_back(&memory);
       }
       client->is_host_memory = plm_context_is_host_memory(context) != 0;
       client->topology.descriptions.push_back(&device->description);
       client->devices.push_back(device.get());
-      client->memories.push_back(&device->memory);
-      client->memories.push_back(&device->host_memory);
       client->owned.push_back(std::move(device));
     }
     args->client = client.release();
@@ -231,7 +231,7 @@ Error* Device_AddressableMemories(Device_AddressableMemories_Args* args) {
 }
 
 Error* Device_DefaultMemory(Device_DefaultMemory_Args* args) {
-  args->memory = &args->device->memory;
+  args->memory = &args->device->memory_of(PLM_MEMORY_DEVICE);
   return nullptr;
 }
 

@@ -12,7 +12,15 @@
 #include "plugins/pjrt/error.h"
 
 // One client: devices that are contexts of their own, each with its limit, its own memory and the
-// host's beside it, which no limit counts. All of it lives as long as the client does.
+// host's of two kinds beside it, which no limit counts. All of it lives as long as the client does.
+
+namespace plimsoll::pjrt {
+
+// JAX's words, by plm_memory.
+inline constexpr const char* kMemoryKinds[] = {"device", "pinned_host", "unpinned_host"};
+inline constexpr int kMemoryKindCount = 3;
+
+}  // namespace plimsoll::pjrt
 
 struct plimsoll::pjrt::abi::DeviceDescription {
   int id = 0;
@@ -42,10 +50,10 @@ struct plimsoll::pjrt::abi::Device {
   Client* client = nullptr;
   DeviceDescription description;
   std::unique_ptr<plm_context, DestroyContext> context;
-  Memory memory, host_memory;
-  Memory* memories[2] = {};
+  Memory all[kMemoryKindCount];  // by plm_memory
+  Memory* memories[kMemoryKindCount] = {};
 
-  Memory& memory_of(plm_memory kind) { return kind == PLM_MEMORY_HOST ? host_memory : memory; }
+  Memory& memory_of(plm_memory kind) { return all[kind]; }
 };
 
 struct plimsoll::pjrt::abi::TopologyDescription {
@@ -67,8 +75,6 @@ namespace plimsoll::pjrt {
 using abi::Client;
 
 inline constexpr char kPlatformName[] = "plimsoll";
-// JAX's words, by plm_memory.
-inline constexpr const char* kMemoryKinds[] = {"device", "pinned_host"};
 
 // The device of `memory`, or without one `device`; the first where both are NULL. INVALID_ARGUMENT
 // for those of another client.

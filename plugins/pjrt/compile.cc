@@ -94,7 +94,7 @@ void add_memory(const plm_value_info& info, CompiledProgram::MemoryKinds& kinds,
   const std::string_view kind = kMemoryKinds[info.memory];
   kinds.texts.push_back(kind.data());
   kinds.sizes.push_back(kind.size());
-  (info.memory == PLM_MEMORY_HOST ? on_host : on_device) +=
+  (info.memory == PLM_MEMORY_DEVICE ? on_device : on_host) +=
       static_cast<std::int64_t>(info.byte_size);
 }
 

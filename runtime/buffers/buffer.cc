@@ -172,15 +172,16 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,
                                                std::span<const std::int64_t> byte_strides,
-                                               bool to_host) {
+                                               ir::ArrayMemory memory) {
   PLIMSOLL_RETURN_IF_ERROR(check_strides(shape, data, byte_strides));
-  if (to_host) {
+  if (memory != ir::ArrayMemory::device) {
     PLIMSOLL_ASSIGN_OR_RETURN(HostMemory host,
-                              HostMemory::allocate(budget->shared_device(), shape.byte_size()));
+                              HostMemory::allocate(budget->shared_device(), shape.byte_size(),
+                                                   memory == ir::ArrayMemory::pinned_host));
     std::vector<std::byte> own;
     const void* const from = readable(shape, data, byte_strides, own);
     if (shape.byte_size() > 0) std::memcpy(host.data(), from, at(shape.byte_size()));
-    return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(host))), true);
+    return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(host))), memory);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation room, allocate(*budget, dispatcher, shape));
   std::vector<std::byte> own;

@@ -9,6 +9,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/buffers/content.h"
+#include "runtime/ir/host_leaves.h"
 #include "runtime/ir/shape.h"
 #include "runtime/memory/budget/budget.h"
 
@@ -21,19 +22,20 @@ class Dispatcher;
 // run was given it for good. Thread-safe.
 class Buffer {
  public:
-  // `shape`: an array. `is_on_host`: its memory is the host's.
+  // `shape`: an array. `memory`: where its content is.
   Buffer(ir::Shape shape, std::shared_ptr<memory::Budget> budget, ContentRef content,
-         bool is_on_host = false)
+         ir::ArrayMemory memory = ir::ArrayMemory::device)
       : shape_(std::move(shape)),
         budget_(std::move(budget)),
-        is_on_host_(is_on_host),
+        memory_(memory),
         content_(std::move(content)) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   const ir::Shape& shape() const { return shape_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }
-  bool is_on_host() const { return is_on_host_; }
+  ir::ArrayMemory memory() const { return memory_; }
+  bool is_on_host() const { return memory_ != ir::ArrayMemory::device; }
 
   // Holds the content for one that reads it; empty when deleted.
   ContentRef content() const;
@@ -45,7 +47,7 @@ class Buffer {
  private:
   const ir::Shape shape_;
   const std::shared_ptr<memory::Budget> budget_;
-  const bool is_on_host_;
+  const ir::ArrayMemory memory_;
   mutable std::mutex mutex_;  // guards content_
   ContentRef content_;
 };
@@ -58,13 +60,13 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
 // A dense row-major copy of `data`, whose element (i, j, ..) is at i * byte_strides[0] + j *
 // byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero; with them
 // an element below a byte has a byte of its own. Of pred every byte but 0 becomes 1. Read before it
-// returns. `to_host`: the copy is in host memory, which no limit counts. INVALID_ARGUMENT for
-// strides that leave the address space.
+// returns. `memory`: where the copy is; no limit counts the host's. INVALID_ARGUMENT for strides
+// that leave the address space.
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,
                                                std::span<const std::int64_t> byte_strides,
-                                               bool to_host = false);
+                                               ir::ArrayMemory memory = ir::ArrayMemory::device);
 
 // The caller's memory itself, which it leaves as it is until `release` is called; its bytes count
 // under the limit until then. Where the device can't use it (not the host's memory, or `data` not

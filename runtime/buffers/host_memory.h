@@ -10,12 +10,13 @@
 
 namespace plimsoll::buffers {
 
-// Bytes of the host of a kind that the device's transfers reach at full speed, aligned as buffers
-// are; no limit counts them. Movable.
+// Bytes of the host, aligned as buffers are; no limit counts them. Movable.
 class HostMemory {
  public:
-  // RESOURCE_EXHAUSTED where the host has no room.
-  static Result<HostMemory> allocate(std::shared_ptr<device::Device> device, std::int64_t bytes);
+  // `is_pinned`: of a kind that the device's transfers reach at full speed. RESOURCE_EXHAUSTED
+  // where the host has no room.
+  static Result<HostMemory> allocate(std::shared_ptr<device::Device> device, std::int64_t bytes,
+                                     bool is_pinned);
   HostMemory() = default;
   HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
   HostMemory& operator=(HostMemory&& other) noexcept;
@@ -26,7 +27,7 @@ class HostMemory {
  private:
   void let_go() noexcept;
 
-  std::shared_ptr<device::Device> device_;
+  std::shared_ptr<device::Device> device_;  // null: of no device's kind
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
 };

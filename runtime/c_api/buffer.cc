@@ -149,7 +149,8 @@ plm_status* plm_buffer_from_host_in(plm_context* context, plm_memory memory, plm
                                     const int64_t* dims, size_t rank, const void* data,
                                     const int64_t* byte_strides, plm_buffer** out) {
   return guarded(context, [&]() -> Status {
-    if (memory != PLM_MEMORY_DEVICE && memory != PLM_MEMORY_HOST) {
+    if (memory != PLM_MEMORY_DEVICE && memory != PLM_MEMORY_HOST &&
+        memory != PLM_MEMORY_UNPINNED_HOST) {
       return invalid_argument("buffer: memory " + std::to_string(memory) + " does not exist");
     }
     PLIMSOLL_RETURN_IF_ERROR(
@@ -163,7 +164,7 @@ plm_status* plm_buffer_from_host_in(plm_context* context, plm_memory memory, plm
     if (byte_strides != nullptr) strides = {byte_strides, rank};
     PLIMSOLL_ASSIGN_OR_RETURN(
         auto made, buffers::copy_from_host(owner.budget(), &owner.dispatcher(), shape, data,
-                                           strides, memory == PLM_MEMORY_HOST));
+                                           strides, static_cast<ir::ArrayMemory>(memory)));
     *out = new plm_buffer(std::move(made));
     return ok_status();
   });
@@ -211,7 +212,7 @@ size_t plm_buffer_byte_size(const plm_buffer* buffer) {
   return buffer == nullptr ? 0 : static_cast<size_t>(buffer->buffer->shape().byte_size());
 }
 plm_memory plm_buffer_memory(const plm_buffer* buffer) {
-  return buffer != nullptr && buffer->buffer->is_on_host() ? PLM_MEMORY_HOST : PLM_MEMORY_DEVICE;
+  return buffer == nullptr ? PLM_MEMORY_DEVICE : static_cast<plm_memory>(buffer->buffer->memory());
 }
 int plm_buffer_is_deleted(const plm_buffer* buffer) {
   if (c_api::is_inherited(buffer)) return 1;

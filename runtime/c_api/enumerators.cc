@@ -5,6 +5,7 @@
 
 #include "runtime/c_api/handles.h"
 #include "runtime/ir/dtype.h"
+#include "runtime/ir/host_leaves.h"
 #include "runtime/ir/opcode.h"
 
 namespace {
@@ -52,6 +53,11 @@ using plimsoll::ir::ComparisonDirection;
 static_assert(same(PLM_EQ, ComparisonDirection::eq) && same(PLM_NE, ComparisonDirection::ne) &&
               same(PLM_GE, ComparisonDirection::ge) && same(PLM_GT, ComparisonDirection::gt) &&
               same(PLM_LE, ComparisonDirection::le) && same(PLM_LT, ComparisonDirection::lt));
+
+using plimsoll::ir::ArrayMemory;
+static_assert(same(PLM_MEMORY_DEVICE, ArrayMemory::device) &&
+              same(PLM_MEMORY_HOST, ArrayMemory::pinned_host) &&
+              same(PLM_MEMORY_UNPINNED_HOST, ArrayMemory::unpinned_host));
 
 using plimsoll::ir::Hint;
 static_assert(same(PLM_HINT_NONE, Hint::none) && same(PLM_HINT_KEEP, Hint::keep) &&

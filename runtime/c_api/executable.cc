@@ -176,20 +176,20 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
 // What the program keeps in host memory between runs, where the caller leaves it to the program.
 void place_on_host(const ir::Module& module, const plm_executable_options& options,
                    executor::ServedProgram& served) {
-  const std::vector<bool> parameters = ir::host_parameters(module);
+  served.parameter_memories = ir::parameter_memories(module);
+  const std::vector<ir::ArrayMemory>& parameters = served.parameter_memories;
   const std::vector<ParameterResidency> by_program = planner::default_residency(module);
   served.donated_on_host.assign(parameters.size(), false);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const plm_placement placement =
         options.placements != nullptr ? options.placements[i] : options.default_placement;
-    if (placement != PLM_PLACEMENT_PROGRAM || !parameters[i]) continue;
+    if (placement != PLM_PLACEMENT_PROGRAM || parameters[i] == ir::ArrayMemory::device) continue;
     served.question.parameters[i] = ParameterResidency::host;
     served.donated_on_host[i] = by_program[i] == ParameterResidency::donated;
   }
   if (options.default_placement != PLM_PLACEMENT_PROGRAM) return;
-  const std::vector<bool> results = ir::host_results(module);
-  const bool has_any = std::find(results.begin(), results.end(), true) != results.end();
-  if (has_any) served.question.results_on_host = results;
+  served.result_memories = ir::result_memories(module);
+  served.question.results_on_host = planner::results_on_host(served.result_memories);
 }
 
 // What is served of a module in one context, but for its program and plans.
@@ -312,10 +312,9 @@ Status describe(const plm_executable* executable, std::vector<Leaf> executor::Se
   info.byte_size = static_cast<size_t>(leaf.shape.byte_size());
   info.name = leaf.name.c_str();
   info.sharding = leaf.sharding.c_str();
-  const bool is_on_host = is_result
-                              ? executable->served->is_result_on_host(index)
-                              : executable->served->residency(index) == ParameterResidency::host;
-  info.memory = is_on_host ? PLM_MEMORY_HOST : PLM_MEMORY_DEVICE;
+  const executor::ServedProgram& served = *executable->served;
+  info.memory = static_cast<plm_memory>(is_result ? served.result_memory(index)
+                                                  : served.parameter_memory(index));
   return c_api::write_struct(info, out);
 }
 

@@ -10,7 +10,12 @@
 namespace plimsoll::ir {
 namespace {
 
-constexpr std::string_view kParameters = "host_parameters", kResults = "host_results";
+// The attributes of parameters, and of results.
+struct Names {
+  std::string_view on_host, unpinned;
+};
+constexpr Names kParameters = {"host_parameters", "unpinned_parameters"};
+constexpr Names kResults = {"host_results", "unpinned_results"};
 
 // The numbers in `{1,2}`, which `check` has seen to be well formed.
 std::vector<bool> read(const Module& module, std::string_view name, std::size_t leaves) {
@@ -59,6 +64,30 @@ Status check(const Module& module, std::string_view name, std::size_t leaves) {
   return ok_status();
 }
 
+std::vector<ArrayMemory> memories(const Module& module, const Names& names, std::size_t leaves) {
+  std::vector<ArrayMemory> made(leaves, ArrayMemory::device);
+  const std::vector<bool> on_host = read(module, names.on_host, leaves);
+  const std::vector<bool> unpinned = read(module, names.unpinned, leaves);
+  for (std::size_t i = 0; i < leaves; ++i) {
+    if (on_host[i]) made[i] = unpinned[i] ? ArrayMemory::unpinned_host : ArrayMemory::pinned_host;
+  }
+  return made;
+}
+
+Status check(const Module& module, const Names& names, std::size_t leaves) {
+  PLIMSOLL_RETURN_IF_ERROR(check(module, names.on_host, leaves));
+  PLIMSOLL_RETURN_IF_ERROR(check(module, names.unpinned, leaves));
+  const std::vector<bool> on_host = read(module, names.on_host, leaves);
+  const std::vector<bool> unpinned = read(module, names.unpinned, leaves);
+  for (std::size_t i = 0; i < leaves; ++i) {
+    if (!unpinned[i] || on_host[i]) continue;
+    return invalid_argument(std::string(names.unpinned) + ": leaf " + std::to_string(i) +
+                            " is not in host memory (" + std::string(names.on_host) +
+                            " names what is)");
+  }
+  return ok_status();
+}
+
 std::size_t parameter_leaves(const Module& module) {
   std::size_t leaves = 0;
   for (const Instruction* const parameter : module.entry()->parameters()) {
@@ -71,12 +100,20 @@ std::size_t result_leaves(const Module& module) {
   return at(leaf_count(module.entry()->root()->shape()));
 }
 
-void write(Module& module, std::string_view name, const std::vector<bool>& leaves) {
+void write(Module& module, std::string_view name, const std::vector<std::size_t>& leaves) {
   std::string text;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i]) text += (text.empty() ? "" : ",") + std::to_string(i);
-  }
+  for (const std::size_t leaf : leaves) text += (text.empty() ? "" : ",") + std::to_string(leaf);
   if (!text.empty()) module.extra.emplace_back(name, "{" + text + "}");
+}
+
+void write(Module& module, const Names& names, const std::vector<ArrayMemory>& memories) {
+  std::vector<std::size_t> on_host, unpinned;
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    if (memories[i] != ArrayMemory::device) on_host.push_back(i);
+    if (memories[i] == ArrayMemory::unpinned_host) unpinned.push_back(i);
+  }
+  write(module, names.on_host, on_host);
+  write(module, names.unpinned, unpinned);
 }
 
 }  // namespace
@@ -86,16 +123,16 @@ Status check_host_leaves(const Module& module) {
   return check(module, kResults, result_leaves(module));
 }
 
-std::vector<bool> host_parameters(const Module& module) {
-  return read(module, kParameters, parameter_leaves(module));
+std::vector<ArrayMemory> parameter_memories(const Module& module) {
+  return memories(module, kParameters, parameter_leaves(module));
 }
 
-std::vector<bool> host_results(const Module& module) {
-  return read(module, kResults, result_leaves(module));
+std::vector<ArrayMemory> result_memories(const Module& module) {
+  return memories(module, kResults, result_leaves(module));
 }
 
-void set_host_leaves(Module& module, const std::vector<bool>& parameters,
-                     const std::vector<bool>& results) {
+void set_host_leaves(Module& module, const std::vector<ArrayMemory>& parameters,
+                     const std::vector<ArrayMemory>& results) {
   write(module, kParameters, parameters);
   write(module, kResults, results);
 }

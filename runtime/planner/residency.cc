@@ -47,4 +47,29 @@ std::vector<ParameterResidency> default_residency(const ir::Module& module) {
   return residency;
 }
 
+std::vector<bool> results_on_host(std::span<const ir::ArrayMemory> memories) {
+  std::vector<bool> on_host;
+  bool has_any = false;
+  for (const ir::ArrayMemory memory : memories) {
+    on_host.push_back(memory != ir::ArrayMemory::device);
+    has_any = has_any || on_host.back();
+  }
+  if (!has_any) on_host.clear();
+  return on_host;
+}
+
+Result<Question> default_question(const ir::Module& module) {
+  PLIMSOLL_RETURN_IF_ERROR(ir::check_host_leaves(module));
+  Question question;
+  question.parameters = default_residency(module);
+  const std::vector<ir::ArrayMemory> parameters = ir::parameter_memories(module);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i] != ir::ArrayMemory::device) {
+      question.parameters[i] = ParameterResidency::host;
+    }
+  }
+  question.results_on_host = results_on_host(ir::result_memories(module));
+  return question;
+}
+
 }  // namespace plimsoll::planner

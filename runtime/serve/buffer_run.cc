@@ -211,7 +211,7 @@ std::vector<std::shared_ptr<Buffer>> open(Task& task, std::span<Buffer* const> p
   for (std::size_t i = 0; i < task.served->results.size(); ++i) {
     ContentMaker& maker = task.results.emplace_back();
     results.push_back(std::make_shared<Buffer>(task.served->results[i].shape, task.served->budget,
-                                               maker.use(), task.served->is_result_on_host(i)));
+                                               maker.use(), task.served->result_memory(i)));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (task.gives[i]) parameters[i]->remove();

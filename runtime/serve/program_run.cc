@@ -90,7 +90,8 @@ Status ProgramRun::launch() {
       host_results_.resize(served_.results.size());
       PLIMSOLL_ASSIGN_OR_RETURN(
           host_results_[i],
-          buffers::HostMemory::allocate(served_.budget->shared_device(), leaf.shape.byte_size()));
+          buffers::HostMemory::allocate(served_.budget->shared_device(), leaf.shape.byte_size(),
+                                        served_.result_memory(i) == ir::ArrayMemory::pinned_host));
       results_.emplace_back();
       pointers.push_back(host_results_[i].data());
       continue;

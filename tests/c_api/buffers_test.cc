@@ -521,17 +521,17 @@ TEST_F(Buffers, AreRefusedWithTheReason) {
   for (plm_buffer* const result : results) plm_buffer_release(result);
   plm_buffer* nowhere = nullptr;
   const float value = 1;
-  outcome = take(plm_buffer_from_host_in(context_.get(), static_cast<plm_memory>(2), PLM_F32,
+  outcome = take(plm_buffer_from_host_in(context_.get(), static_cast<plm_memory>(3), PLM_F32,
                                          nullptr, 0, &value, nullptr, &nowhere));
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
-  EXPECT_NE(outcome.message.find("memory 2 does not exist"), std::string::npos) << outcome.message;
+  EXPECT_NE(outcome.message.find("memory 3 does not exist"), std::string::npos) << outcome.message;
 }
 
 // A step whose two momenta are in host memory before and after, as JAX's memory kind `pinned_host`
 // has it: it takes device memory only while it is needed, with the same bits at every limit.
 TEST_F(Buffers, MayBeInHostMemoryWhichNoLimitCounts) {
   const std::string text =
-      R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias), {2}: (3, {}, may-alias) }, host_parameters={1,2,3}, host_results={1,2}
+      R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias), {2}: (3, {}, may-alias) }, host_parameters={1,2,3}, unpinned_parameters={3}, host_results={1,2}, unpinned_results={2}
 ENTRY main {
   w = f32[64,64] parameter(0)
   m = f32[64,64] parameter(1)
@@ -558,8 +558,14 @@ ENTRY main {
   info.struct_size = sizeof info;
   ASSERT_EQ(take(plm_executable_result(step.get(), 1, &info)).code, PLM_OK);
   EXPECT_EQ(info.memory, PLM_MEMORY_HOST);
-  ASSERT_EQ(take(plm_executable_parameter(step.get(), 0, &info)).code, PLM_OK);
-  EXPECT_EQ(info.memory, PLM_MEMORY_DEVICE);
+  ASSERT_EQ(take(plm_executable_result(step.get(), 2, &info)).code, PLM_OK);
+  EXPECT_EQ(info.memory, PLM_MEMORY_UNPINNED_HOST);
+  const plm_memory memories[4] = {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST, PLM_MEMORY_HOST,
+                                  PLM_MEMORY_UNPINNED_HOST};
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(take(plm_executable_parameter(step.get(), i, &info)).code, PLM_OK);
+    EXPECT_EQ(info.memory, memories[i]) << i;
+  }
   const auto in = [&](plm_memory memory, float value) {
     std::vector<float> data(kCount);
     for (std::size_t i = 0; i < kCount; ++i) data[i] = value * static_cast<float>(i % 17) - 0.1F;
@@ -576,7 +582,7 @@ ENTRY main {
                        x = in(memory, 0.03F), s = in(memory, 0.04F);
     EXPECT_EQ(
         memory_of(context_.get()).used_bytes,
-        used_before + static_cast<std::int64_t>((memory == PLM_MEMORY_HOST ? 1 : 4) * kBytes));
+        used_before + static_cast<std::int64_t>((memory == PLM_MEMORY_DEVICE ? 4 : 1) * kBytes));
     plm_buffer* parameters[4] = {w.get(), m.get(), x.get(), s.get()};
     plm_buffer* results[3] = {};
     const Outcome outcome =
@@ -585,7 +591,11 @@ ENTRY main {
     std::vector<std::vector<float>> read;
     for (plm_buffer* const result : results) {
       const BufferHandle owner(result);
-      if (result != nullptr) read.push_back(values(result));
+      if (result == nullptr) continue;
+      read.push_back(values(result));
+      if (executable != step.get()) continue;
+      const plm_memory returned[3] = {PLM_MEMORY_DEVICE, PLM_MEMORY_HOST, PLM_MEMORY_UNPINNED_HOST};
+      EXPECT_EQ(plm_buffer_memory(result), returned[read.size() - 1]);
     }
     EXPECT_EQ(plm_buffer_is_deleted(w.get()), 1);
     EXPECT_EQ(plm_buffer_is_deleted(m.get()), 1);
@@ -601,6 +611,7 @@ ENTRY main {
   EXPECT_LT(floor, other_floor);
   // Buffers in host memory, or in this device's, which is the host's.
   EXPECT_EQ(run_in(step.get(), PLM_MEMORY_HOST, before), expected);
+  EXPECT_EQ(run_in(step.get(), PLM_MEMORY_UNPINNED_HOST, before), expected);
   EXPECT_EQ(run_in(step.get(), PLM_MEMORY_DEVICE, before), expected);
   // A program that has them in device memory takes copies.
   EXPECT_EQ(run_in(other.get(), PLM_MEMORY_HOST, before), expected);
@@ -647,12 +658,14 @@ TEST_F(Buffers, WhatIsInHostMemoryIsAListOfLeaves) {
     plm_executable_destroy(made);
     return outcome;
   };
-  for (const char* good : {"host_parameters={0,1}", "host_results={1}", "host_results={}"}) {
+  for (const char* good : {"host_parameters={0,1}", "host_results={1}", "host_results={}",
+                           "host_parameters={0,1}, unpinned_parameters={1}"}) {
     EXPECT_EQ(outcome_of(good).code, PLM_OK) << good;
   }
   for (const char* bad :
        {"host_parameters={2}", "host_parameters={0,0}", "host_results={-1}", "host_results={p}",
-        "host_parameters={99999999999999999999}", "host_results={1 0}", "host_results={0,}"}) {
+        "host_parameters={99999999999999999999}", "host_results={1 0}", "host_results={0,}",
+        "unpinned_parameters={2}", "unpinned_results={0}"}) {
     const Outcome outcome = outcome_of(bad);
     EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT) << bad;
     EXPECT_NE(outcome.message.find(std::string(bad).substr(0, 12)), std::string::npos)

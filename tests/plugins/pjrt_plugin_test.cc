@@ -246,18 +246,22 @@ TEST_F(PjrtPlugin, RunsAProgramAndTakesDonatedBuffers) {
   destroy(step);
 }
 
-// Two memories a device: its own, and the host's, which no limit counts. Programs take and give
-// arrays of both.
+// Three memories a device: its own, and the host's of two kinds, which no limit counts. Programs
+// take and give arrays of all.
 TEST_F(PjrtPlugin, HasTheHostsMemoryBesideTheDevices) {
   auto all = make<Client_AddressableMemories_Args>();
   all.client = client_;
   EXPECT_PJRT_OK(Client_AddressableMemories, all);
-  ASSERT_EQ(all.num_memories, 2U);
+  ASSERT_EQ(all.num_memories, 3U);
   Memory* const host = all.memories[1];
-  auto kind = make<Memory_Kind_Args>();
-  kind.memory = host;
-  EXPECT_PJRT_OK(Memory_Kind, kind);
-  EXPECT_EQ(std::string(kind.text, kind.text_size), "pinned_host");
+  Memory* const unpinned = all.memories[2];
+  for (const auto& [memory, name] :
+       {std::pair(host, "pinned_host"), std::pair(unpinned, "unpinned_host")}) {
+    auto kind = make<Memory_Kind_Args>();
+    kind.memory = memory;
+    EXPECT_PJRT_OK(Memory_Kind, kind);
+    EXPECT_EQ(std::string(kind.text, kind.text_size), name);
+  }
   const auto memory_of = [](Buffer* buffer) {
     auto args = make<Buffer_Memory_Args>();
     args.buffer = buffer;
@@ -273,7 +277,7 @@ TEST_F(PjrtPlugin, HasTheHostsMemoryBesideTheDevices) {
     return args.copy;
   };
   std::string text = kStep;
-  text.insert(text.find('\n'), ", host_parameters={0}, host_results={0}");
+  text.insert(text.find('\n'), ", host_parameters={0}, host_results={0,1}, unpinned_results={1}");
   LoadedExecutable* step = nullptr;
   const Failure compiled = compile(text, "hlo", "", &step);
   ASSERT_EQ(compiled.code, kOk) << compiled.message;
@@ -285,7 +289,7 @@ TEST_F(PjrtPlugin, HasTheHostsMemoryBesideTheDevices) {
   ASSERT_EQ(execute(step, {w, x}, results).code, kOk);
   EXPECT_TRUE(is_deleted(w));
   EXPECT_EQ(memory_of(results[0]), host);
-  EXPECT_EQ(memory_of(results[1]), all.memories[0]);
+  EXPECT_EQ(memory_of(results[1]), unpinned);
   EXPECT_EQ(to_host(results[0]), (std::vector<float>{2, 3, 4, 6, 7, 8}));
   results[0] = move(results[0], all.memories[0]);
   EXPECT_EQ(memory_of(results[0]), all.memories[0]);
@@ -298,13 +302,13 @@ TEST_F(PjrtPlugin, HasTheHostsMemoryBesideTheDevices) {
   EXPECT_PJRT_OK(Executable_OutputMemoryKinds, kinds);
   ASSERT_EQ(kinds.count, 2U);
   EXPECT_EQ(std::string(kinds.memory_kinds[0], kinds.memory_kind_sizes[0]), "pinned_host");
-  EXPECT_EQ(std::string(kinds.memory_kinds[1], kinds.memory_kind_sizes[1]), "device");
+  EXPECT_EQ(std::string(kinds.memory_kinds[1], kinds.memory_kind_sizes[1]), "unpinned_host");
   auto bytes = make<Executable_GetCompiledMemoryStats_Args>();
   bytes.executable = get.executable;
   EXPECT_PJRT_OK(Executable_GetCompiledMemoryStats, bytes);
   EXPECT_EQ(bytes.argument_size_in_bytes, 24);
   EXPECT_EQ(bytes.host_argument_size_in_bytes, 24);
-  EXPECT_EQ(bytes.host_output_size_in_bytes, 24);
+  EXPECT_EQ(bytes.host_output_size_in_bytes, 48);
   auto end = make<Executable_Destroy_Args>();
   end.executable = get.executable;
   EXPECT_PJRT_OK(Executable_Destroy, end);

@@ -336,3 +336,10 @@ def test_arrays_in_host_memory():
     back = jax.device_put(made[0], jax.memory.Space.Device)
     assert back.sharding.memory_kind == "device"
     np.testing.assert_array_equal(np.asarray(back), np.asarray(made[0]))
+    # Any pages of the host: a kind of its own, of arguments and results.
+    unpinned = jax.sharding.SingleDeviceSharding(device, memory_kind="unpinned_host")
+    loose = jax.device_put(given[0], unpinned)
+    doubled = jax.jit(lambda w: (2 * w.sum(axis=0), w), out_shardings=unpinned)(loose)
+    assert [one.sharding.memory_kind for one in (loose, *doubled)] == ["unpinned_host"] * 3
+    np.testing.assert_allclose(np.asarray(doubled[0]), 2 * given[0].sum(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(doubled[1]), given[0])

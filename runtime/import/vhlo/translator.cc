@@ -29,12 +29,16 @@ bool is_copied(const Value* value) {
          value->type->shape.is_array() && value->type->shape.element_count() <= kMostCopiedElements;
 }
 
-// Of each argument or result whether its memory kind is one of the host.
-std::vector<bool> on_host(const Attribute* list) {
-  std::vector<bool> made;
+// Where each argument or result is, by its memory kind.
+std::vector<ir::ArrayMemory> memories_of(const Attribute* list) {
+  std::vector<ir::ArrayMemory> made;
   for (std::size_t i = 0; list != nullptr && i < list->elements.size(); ++i) {
     const Attribute* const kind = entry_of(*list->elements[i], "mhlo.memory_kind");
-    made.push_back(kind != nullptr && kind->text.ends_with("host"));
+    const bool is_on_host = kind != nullptr && kind->text.ends_with("host");
+    const bool is_unpinned = is_on_host && kind->text == "unpinned_host";
+    made.push_back(is_unpinned  ? ir::ArrayMemory::unpinned_host
+                   : is_on_host ? ir::ArrayMemory::pinned_host
+                                : ir::ArrayMemory::device);
   }
   return made;
 }
@@ -146,8 +150,8 @@ Result<std::unique_ptr<ir::Module>> Translator::translate() {
   const Operation& operation = *functions_[function_index_.at(entry)].operation;
   PLIMSOLL_RETURN_IF_ERROR(
       read_arguments(operation, *module_, computation->root()->shape().is_tuple()));
-  ir::set_host_leaves(*module_, on_host(operation.find("arg_attrs")),
-                      on_host(operation.find("res_attrs")));
+  ir::set_host_leaves(*module_, memories_of(operation.find("arg_attrs")),
+                      memories_of(operation.find("res_attrs")));
   PLIMSOLL_RETURN_IF_ERROR(read_participants(*module, operation));
   (void)module_->remove_unreachable();
   return std::move(module_);

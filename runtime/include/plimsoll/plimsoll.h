@@ -611,8 +611,9 @@ PLM_EXPORT plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtyp
 typedef enum plm_memory PLM_ENUM_TYPE {
   PLM_MEMORY_DEVICE = 0,  // under the context's limit
   PLM_MEMORY_HOST = 1,    // the host's, which no limit counts: of programs that keep values there
+  PLM_MEMORY_UNPINNED_HOST = 2,  // the same in pages that copies to and from GPUs are slower with
 } plm_memory;
-// The same copy in either memory.
+// The same copy in any memory.
 PLM_EXPORT plm_status* plm_buffer_from_host_in(plm_context* context, plm_memory memory,
                                                plm_dtype dtype, const int64_t* dims, size_t rank,
                                                const void* data, const int64_t* byte_strides,
