@@ -245,6 +245,11 @@ planner::ParameterResidency Executable::residency(int leaf) const {
   return impl_->residency[at(leaf)];
 }
 
+bool Executable::is_result_on_host(int leaf) const {
+  const planner::BufferId result = plan_->results[at(leaf)];
+  return result >= 0 && plan_->buffers[result].host;
+}
+
 int Executable::output_parameter(int leaf) const { return impl_->output_parameter[at(leaf)]; }
 
 // All memory is taken before the first step, so that a shortage leaves every buffer as it was and

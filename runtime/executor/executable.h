@@ -21,9 +21,9 @@ struct Arguments {
   // One per parameter leaf: a device pointer (resident, donated) or a host pointer (host). Donated
   // buffers are overwritten; which outputs they hold afterwards is Executable::output_parameter.
   std::span<void* const> parameters;
-  // One per result leaf: where to write it, ignored where output_parameter(leaf) >= 0. Device
-  // blocks of whole units of device::kBufferAlignment bytes, the run's alone from its start on:
-  // temporaries lie there before the result does.
+  // One per result leaf: where to write it, ignored where output_parameter(leaf) >= 0. Host memory
+  // where is_result_on_host, else device blocks of whole units of device::kBufferAlignment bytes,
+  // the run's alone from its start on: temporaries lie there before the result does.
   std::span<void* const> outputs;
 };
 
@@ -48,6 +48,8 @@ class Executable {
   const planner::Plan& plan() const { return *plan_; }
   // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
   int output_parameter(int leaf) const;
+  // Whether result leaf `leaf` is written to host memory: Arguments::outputs has a host pointer.
+  bool is_result_on_host(int leaf) const;
   // How parameter leaf `leaf` is passed: as the plan was made for.
   planner::ParameterResidency residency(int leaf) const;
 

@@ -71,6 +71,10 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
       output_pointers.push_back(nullptr);
       continue;
     }
+    if (executable.is_result_on_host(static_cast<int>(i))) {
+      output_pointers.push_back(results[i]);
+      continue;
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(auto block, allocate(outputs[i]->byte_size(), memory::Tag::outputs,
                                                    fmt::format("result leaf {}", i)));
     output_pointers.push_back(block.data());
@@ -79,7 +83,7 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
   PLIMSOLL_RETURN_IF_ERROR(
       executable.run(*stream, budget, Arguments{parameter_pointers, output_pointers}, options));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i]->is_array()) continue;
+    if (!outputs[i]->is_array() || executable.is_result_on_host(static_cast<int>(i))) continue;
     PLIMSOLL_RETURN_IF_ERROR(stream->copy(results[i], output_pointers[i], outputs[i]->byte_size(),
                                           device::CopyKind::device_to_host));
   }

@@ -13,8 +13,8 @@ namespace plimsoll::executor {
 // Runs an executable on host values: one literal per parameter (tuples allowed), result as one
 // literal of the entry's shape. Parameters and outputs are allocated from `budget` for the
 // duration, so its high-water mark is the plan's peak. Arguments whose residency is `host` are read
-// in place. INVALID_ARGUMENT when an argument's shape is not the parameter's. Thread-safe. What
-// `options` lets in must have room for the plan's peak.
+// in place, and results in host memory are written there. INVALID_ARGUMENT when an argument's shape
+// is not the parameter's. Thread-safe. What `options` lets in must have room for the plan's peak.
 Result<ir::Literal> run_on_host(const Executable& executable, memory::Budget& budget,
                                 std::span<const ir::Literal> arguments,
                                 const RunOptions& options = {});

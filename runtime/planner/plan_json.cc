@@ -31,6 +31,7 @@ Json limit_json(std::int64_t limit_bytes) {
 Json plan_json(const Plan& plan) {
   const BytesByCause& cause = plan.by_cause;
   const ArenaBytes arena = arena_at_peak(plan);
+  const HostBytes on_host = bytes_in_host_memory(plan);
   Json json{{"peak_bytes", plan.peak_bytes},
             {"predicted_seconds", plan.predicted_seconds},
             {"unlimited_seconds", plan.unlimited_seconds},
@@ -60,6 +61,7 @@ Json plan_json(const Plan& plan) {
                            {"outputs", cause.outputs},
                            {"temporaries", cause.temporaries},
                            {"workspaces", cause.workspaces}};
+  json["in_host_memory"] = {{"parameters", on_host.parameters}, {"results", on_host.results}};
   json["arena_at_peak"] = {{"activations", arena.activations},
                            {"workspaces", arena.workspaces},
                            {"encoded", arena.encoded},

@@ -115,6 +115,16 @@ std::int64_t encoded_bytes(const Plan& plan) {
   return sum;
 }
 
+HostBytes bytes_in_host_memory(const Plan& plan) {
+  HostBytes sum;
+  for (const Buffer& buffer : plan.buffers) {
+    if (!buffer.host) continue;
+    if (buffer.placement == Placement::parameter) sum.parameters += buffer.bytes;
+    if (buffer.placement == Placement::output) sum.results += buffer.bytes;
+  }
+  return sum;
+}
+
 std::vector<LossyUse> lossy_uses(const Plan& plan) {
   std::map<CodecKind, std::int64_t> counts;
   if (plan.counts.lossy > 0) count(plan, counts);

@@ -22,6 +22,13 @@ ArenaBytes arena_at_peak(const Plan& plan);
 // bodies once.
 std::int64_t encoded_bytes(const Plan& plan);
 
+// Bytes, aligned, of what the caller holds in host memory during a run, which count under no limit:
+// what uploads bring in is in the arena meanwhile.
+struct HostBytes {
+  std::int64_t parameters = 0, results = 0;
+};
+HostBytes bytes_in_host_memory(const Plan& plan);
+
 struct LossyUse {
   CodecKind codec = CodecKind::none;
   std::int64_t encodes = 0;  // steps; those of callees once per call site

@@ -62,6 +62,60 @@ TEST(Run, ReadsInputsAndWritesOutputs) {
   EXPECT_EQ(*z, ir::Literal::array<float>({4}, sum));
 }
 
+// A step of which the header says what is in host memory before and after it.
+std::string step_with(const std::string& header) {
+  return "HloModule step" + header + R"(
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  m = f32[64,64] parameter(1)
+  x = f32[64,64] parameter(2)
+  g = f32[64,64] dot(w, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = f32[64,64] add(m, g)
+  u = f32[64,64] dot(g, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[64,64] subtract(w, u)
+  ROOT r = (f32[64,64], f32[64,64]) tuple(v, n)
+}
+)";
+}
+
+TEST(Run, KeepsInHostMemoryWhatTheProgramHasThere) {
+  constexpr std::int64_t kBytes = 64 * 64 * 4;
+  const Folder folder;
+  const std::string on_host =
+      folder.write("h.hlo", step_with(", host_parameters={1,2}, host_results={1}"));
+  const std::string on_device = folder.write("d.hlo", step_with(""));
+  const json other = plimsoll("plan " + on_device + " --json").json();
+  EXPECT_EQ(other["in_host_memory"], (json{{"parameters", 0}, {"results", 0}}));
+  const Call planned = plimsoll("plan " + on_host + " --explain x --json");
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  const json plan = planned.json();
+  EXPECT_EQ(plan["in_host_memory"], (json{{"parameters", 2 * kBytes}, {"results", kBytes}}));
+  EXPECT_EQ(plan["peak_by_cause"]["parameters"], kBytes);
+  EXPECT_EQ(plan["peak_by_cause"]["outputs"], kBytes);
+  EXPECT_EQ(plan["steps"]["upload"], 2);
+  EXPECT_LT(plan["floor_bytes"], other["floor_bytes"]);
+  EXPECT_EQ(plan["explain"]["decision"], "streamed");
+  EXPECT_NE(plan["explain"]["why"].get<std::string>().find("in host memory between runs"),
+            std::string::npos);
+  const std::string said = plimsoll("plan " + on_host).out;
+  EXPECT_NE(said.find("of parameters, which count from their upload"), std::string::npos) << said;
+  EXPECT_NE(said.find("of results, which count until they are downloaded"), std::string::npos);
+  // The same results, in less memory.
+  const json there = plimsoll("run " + on_device + " --json").json();
+  for (const std::string& limit :
+       {std::string("100%peak"), std::to_string(plan["floor_bytes"].get<std::int64_t>())}) {
+    const Call call = plimsoll("run " + on_host + " --repeat 2 --json --memory-limit " + limit);
+    ASSERT_EQ(call.exit_code, 0) << call.error;
+    EXPECT_EQ(call.json()["outputs"], there["outputs"]) << limit;
+    EXPECT_LT(call.json()["measured_peak_bytes"], there["measured_peak_bytes"]);
+  }
+  const Call bad =
+      plimsoll("plan " + folder.write("b.hlo", step_with(", host_parameters={3}")) + " --json");
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_NE(bad.error.find("host_parameters={3}: there is no such leaf"), std::string::npos)
+      << bad.error;
+}
+
 constexpr std::string_view kAllReduce = R"(HloModule m
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY e {

@@ -12,6 +12,7 @@
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/plan_json.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/machine.h"
 
@@ -64,8 +65,9 @@ Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
   planner::PlanPolicy policy;
   Outcome outcome = read_policy(flags, policy);
   if (!outcome.ok()) return outcome;
-  options_ = {
-      policy, executor::machine_of(tiers_), {kUnlimited, planner::default_residency(module()), {}}};
+  auto question = planner::default_question(module());
+  PLIMSOLL_PROGRAM_FAULT(question.status());
+  options_ = {policy, executor::machine_of(tiers_), std::move(*question)};
   const auto unlimited =
       fused_ ? fused_->plan(options_) : fallback_plans_->plan(*fallback_cost_, options_);
   PLIMSOLL_PROGRAM_FAULT(unlimited.status());
@@ -110,8 +112,9 @@ const planner::CostModel& PlannedProgram::cost_model() const {
 
 Result<std::shared_ptr<const planner::Plan>> PlannedProgram::fitting_plan(
     std::int64_t limit_bytes) const {
-  PLIMSOLL_ASSIGN_OR_RETURN(executor::ProgramPlan found,
-                            plan_within({options_, options_, {limit_bytes, options_.parameters}}));
+  planner::PlanOptions options = options_;
+  options.limit_bytes = limit_bytes;
+  PLIMSOLL_ASSIGN_OR_RETURN(executor::ProgramPlan found, plan_within(options));
   return std::move(found.plan);
 }
 
@@ -201,6 +204,15 @@ std::string plan_text(const planner::Plan& plan, const std::optional<FoundFloor>
   for (const MemorySpace tier : kTiers) {
     if (plan.tier_bytes[tier] == 0) continue;
     row(std::string(tier_label(tier)).c_str(), bytes(plan.tier_bytes[tier]));
+  }
+  const planner::HostBytes on_host = planner::bytes_in_host_memory(plan);
+  if (on_host.parameters > 0) {
+    row("on the host", bytes(on_host.parameters) +
+                           " of parameters, which count from their upload to their last use");
+  }
+  if (on_host.results > 0) {
+    row("on the host",
+        bytes(on_host.results) + " of results, which count until they are downloaded");
   }
   row("predicted", seconds(plan.predicted_seconds) + ", without a limit " +
                        seconds(seconds_without_limit(plan, unlimited)) + ", at least " +
