@@ -12,6 +12,8 @@
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/ladder/module_planner.h"
+#include "runtime/planner/plan_summary.h"
+#include "runtime/planner/residency.h"
 #include "tests/planner/parsed.h"
 
 namespace plimsoll::planner {
@@ -112,6 +114,36 @@ TEST(StreamConstants, ComeAgainWhereTheyCantStay) {
   const auto roomy = planner->plan(floor.bytes + 2 * kWeights);
   ASSERT_TRUE(roomy.ok());
   EXPECT_LE(roomy->counts.upload, 6);
+}
+
+// Weights that are arguments in host memory are uploaded one layer's at a time, like constants, and
+// those of both ends twice where they may not stay between.
+TEST(StreamConstants, AreAsArgumentsInHostMemoryAre) {
+  std::string text = layers_text(6, true);
+  for (int i = 0; i < 6; ++i) {
+    const std::string constant = "constant({...})";
+    text.replace(text.find(constant), constant.size(), "parameter(" + std::to_string(i + 1) + ")");
+  }
+  text.insert(text.find('\n'), ", host_parameters={1,2,3,4,5,6}");
+  const auto module = parse(text);
+  const auto question = default_question(*module);
+  ASSERT_TRUE(question.ok()) << question.status().to_string();
+  const auto planner = stream_planner(*module, {{}, {}, *question});
+  const Floor floor = planner->floor();
+  EXPECT_LE(floor.bytes, kWeights + 4 * kActivation);
+  const auto plan = planner->plan(floor.bytes);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->counts.upload, 7);
+  EXPECT_EQ(plan->by_cause.parameters, kActivation);
+  EXPECT_EQ(bytes_in_host_memory(*plan).parameters, 6 * kWeights);
+  // At the price of the link to host memory.
+  PlanOptions slow = {{}, {}, *question};
+  slow.host.in_bytes_per_second = 1e6;
+  const auto slower = stream_planner(*module, slow)->plan(floor.bytes);
+  ASSERT_TRUE(slower.ok());
+  EXPECT_GE(slower->predicted_seconds, 7 * kWeights / 1e6);
+  EXPECT_LT(plan->predicted_seconds, 7 * kWeights / 1e6);
+  EXPECT_TRUE(check_plan(*module, *plan).ok());
 }
 
 TEST(StreamConstants, StayWhereSwappingIsNotAllowedAndInCallees) {

@@ -76,11 +76,13 @@ class Pricer {
         if (from.placement == Placement::constant) {
           return {upload_seconds(from.bytes, options_.host), 0};
         }
-        own = copy_seconds(from.bytes);
+        own = upload_seconds(from.bytes, options_.host);
         break;
       }
-      case StepKind::copy:
       case StepKind::download:
+        own = download_seconds(plan.buffers[step.outputs.front()].bytes, options_.host);
+        break;
+      case StepKind::copy:
         own = copy_seconds(plan.buffers[step.outputs.front()].bytes);
         break;
       case StepKind::encode:

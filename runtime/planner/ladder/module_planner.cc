@@ -99,6 +99,7 @@ Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& m
     }
     planner->graph_.results_on_host = on_host;
   }
+  planner->graph_.host = planner->options_.host;
   planner->choose_aliases();
   planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
                                               module.is_scheduled, planner->constant_bytes_);

@@ -297,7 +297,9 @@ class Arranger {
     op.kind = item.kind;
     op.leaf = item.leaf;
     op.instruction = to.source;
-    op.seconds = copy_seconds(to.bytes);
+    op.seconds = item.kind == StepKind::upload     ? upload_seconds(to.bytes, graph_.host)
+                 : item.kind == StepKind::download ? download_seconds(to.bytes, graph_.host)
+                                                   : copy_seconds(to.bytes);
     op.recomputable = std::find(graph_.held.items.begin(), graph_.held.items.end(), item.to) ==
                       graph_.held.items.end();
     if (item.from >= 0) {

@@ -106,6 +106,7 @@ struct Graph {
   std::vector<ValueId> results;  // per result leaf; -1 for tokens
   std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
   std::vector<bool> results_on_host;           // per result leaf; empty: none
+  Tier host;  // the link over which parameters and results in host memory go
   std::vector<std::vector<Variant>> variants;  // fastest first, arena strictly falling
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
 
@@ -160,7 +161,7 @@ struct Problem {
   bool in_arena(ValueId v) const { return values[v].home == Home::arena; }
 };
 
-// Of a copy, an upload or a download.
+// Of a copy within the device.
 double copy_seconds(std::int64_t bytes);
 
 // Problem::deadline by the rest of the problem.

@@ -20,6 +20,10 @@ double upload_seconds(std::int64_t bytes, const Tier& host) {
   return std::max(copy_seconds(bytes), transfer_seconds(host, bytes, host.in_bytes_per_second));
 }
 
+double download_seconds(std::int64_t bytes, const Tier& host) {
+  return std::max(copy_seconds(bytes), transfer_seconds(host, bytes, host.out_bytes_per_second));
+}
+
 // A pipeline of equal jobs: each part once, and the longest again for every round but one.
 double sliced_seconds(const SlicedLoop& loop, double callee_seconds) {
   const auto rounds = static_cast<double>(loop.rounds);

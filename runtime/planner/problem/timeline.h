@@ -19,8 +19,10 @@ constexpr std::int8_t engine_of(MemorySpace tier, bool out) {
 // How long a transfer keeps its engine.
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
 
-// How long the upload of a constant takes: a copy that steps wait for, over the link of `host`.
+// How long the upload of a constant or parameter, and the download of a result, take: a copy that
+// steps wait for, over the link of `host`.
 double upload_seconds(std::int64_t bytes, const Tier& host);
+double download_seconds(std::int64_t bytes, const Tier& host);
 
 // How long a loop takes whose rounds wait for slices of its residuals: what `callee_seconds` is all
 // its rounds' work, copies in and out go on beside it, a round ahead and behind.
