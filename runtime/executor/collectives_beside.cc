@@ -11,38 +11,7 @@
 namespace plimsoll::executor {
 namespace {
 
-using ir::Opcode;
 using planner::StepId;
-
-// Whose kernel asks the communicator for something.
-bool meets_others(const ir::Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::all_reduce_start:
-    case Opcode::all_gather_start:
-    case Opcode::collective_permute_start:
-    case Opcode::async_start:
-    case Opcode::send_done:
-    case Opcode::recv_done:
-      return true;
-    default:
-      return ir::op_info(instruction.opcode()).op_class == ir::OpClass::collective;
-  }
-}
-
-// Of those, what takes part in its kernel alone: halves of transfers go on by themselves.
-bool may_go_on(const ir::Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::send:
-    case Opcode::send_done:
-    case Opcode::recv:
-    case Opcode::recv_done:
-    case Opcode::infeed:
-    case Opcode::outfeed:
-      return false;
-    default:
-      return meets_others(instruction);
-  }
-}
 
 struct Launch {
   std::vector<Access> accesses;
@@ -75,7 +44,7 @@ CollectivesBeside find_collectives_beside(const planner::Plan& plan, const Launc
   made.goes_on.assign(count, 0);
   made.meets.assign(count, 0);
   made.waits.assign(count, 0);
-  if (plan.steps.empty() || least_bytes <= 0) return made;
+  if (plan.steps.empty()) return made;
   std::vector<Launch> launches(count);
   bool any = false;
   for (std::size_t i = 0, begin = 0; i < count; begin = at(order.ends[i++])) {
@@ -90,8 +59,8 @@ CollectivesBeside find_collectives_beside(const planner::Plan& plan, const Launc
                         step.kind == planner::StepKind::collective_start ||
                         step.kind == planner::StepKind::collective_done;
       if (!runs || ir::topology_of(*step.instruction).participants() <= 1) continue;
-      made.meets[i] = meets_others(*step.instruction) ? 1 : 0;
-      made.goes_on[i] = may_go_on(*step.instruction) ? 1 : 0;
+      made.meets[i] = ir::is_meeting(*step.instruction) ? 1 : 0;
+      made.goes_on[i] = least_bytes > 0 && ir::may_go_on(*step.instruction) ? 1 : 0;
       any = any || made.goes_on[i] != 0;
     }
   }

@@ -59,6 +59,34 @@ Topology topology_of(const Instruction& instruction) {
   return {module.replica_count, module.num_partitions};
 }
 
+bool is_meeting(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::all_reduce_start:
+    case Opcode::all_gather_start:
+    case Opcode::collective_permute_start:
+    case Opcode::async_start:
+    case Opcode::send_done:
+    case Opcode::recv_done:
+      return true;
+    default:
+      return op_info(instruction.opcode()).op_class == OpClass::collective;
+  }
+}
+
+bool may_go_on(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::send:
+    case Opcode::send_done:
+    case Opcode::recv:
+    case Opcode::recv_done:
+    case Opcode::infeed:
+    case Opcode::outfeed:
+      return false;
+    default:
+      return is_meeting(instruction);
+  }
+}
+
 std::int64_t channel_of(const Instruction& instruction) {
   const auto& collective = instruction.attributes().collective;
   return collective == nullptr ? 0 : collective->channel_id;

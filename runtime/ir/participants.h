@@ -27,6 +27,13 @@ inline constexpr std::int64_t kMostParticipants = 4096;
 // That of the instruction's module.
 Topology topology_of(const Instruction& instruction);
 
+// Whether running it asks the other participants for something: collectives and the halves of pairs
+// that do their work, and both halves of transfers. What it calls does not count.
+bool is_meeting(const Instruction& instruction);
+// Of those, what takes part in its own time alone, so that others may run meanwhile that use none
+// of its operands and results. Halves of transfers go on by themselves.
+bool may_go_on(const Instruction& instruction);
+
 // The channel_id of a collective; 0: none.
 std::int64_t channel_of(const Instruction& instruction);
 // A channel_id that no collective of the module has.

@@ -260,6 +260,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
 
 planner::PlanOptions Program::possible(planner::PlanOptions options) const {
   if (!provider_->has_codecs()) options.remedies.compress = options.remedies.lossy = false;
+  if (options_.overlap_bytes <= 0) options.without.add(planner::Technique::overlap);
   return options;
 }
 

@@ -52,6 +52,8 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
       constant_bytes_(constant_bytes),
       is_first_(options.effort == Effort::first),
       movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
+      may_overlap_(!fixed_order && options.policy == Policy::default_ &&
+                   !options.without.contains(Technique::overlap)),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   keep_hinted(problem_);
   find_constants();
@@ -101,7 +103,9 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   // not fit at once.
   const bool recomputes = std::ssize(rung.schedule) > problem_of(rung).op_count();
   const bool is_quick = is_first_ && (recomputes || graph_.role != Role::entry);
-  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, is_quick ? kFirstPackEffort : 1);
+  const double effort = is_quick ? kFirstPackEffort : 1;
+  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, effort);
+  overlap(rung, effort);
   add_constants(rung.plan);
   rung.plan.unlimited_seconds = levels_.front().rung.seconds;
   rung.plan.lower_bound_seconds = levels_.front().rung.seconds;
@@ -294,7 +298,7 @@ const Plan* Ladder::best(std::int64_t limit) {
   if (is_first_ && limit != kUnlimited) return first_plan(limit);
   if (reach(levels_.front().rung) <= limit &&
       emit(levels_.front().rung, kUnlimited).peak_bytes <= limit) {
-    return &levels_.front().rung.plan;
+    return &roomiest(limit);
   }
   for (std::size_t i = 1;; ++i) {
     while (i == levels_.size()) {

@@ -153,6 +153,11 @@ class Ladder {
   std::optional<double> quick_seconds(const Problem& problem, std::int64_t target);
   Rung settled(Rung rung, std::int64_t target, double least_seconds) const;
 
+  // ladder_overlap.cc
+  void overlap(Rung& rung, double pack_effort) const;
+  void find_rooms();
+  const Plan& roomiest(std::int64_t limit);
+
   // ladder_first.cc
   const Plan* first_plan(std::int64_t limit);
   std::optional<Rung> first_rung(std::int64_t target);
@@ -172,6 +177,7 @@ class Ladder {
   const Cancellation* stop_ = nullptr;
   const bool is_first_;  // Effort::first
   const bool movable_;   // ops may run in another order than the textual one
+  const bool may_overlap_;
   Problem problem_;
   std::optional<BoundModel> bound_model_;
   std::vector<std::int64_t> unlimited_profile_;
@@ -189,6 +195,8 @@ class Ladder {
   std::map<std::int64_t, Rung> firsts_;  // by limit
   std::deque<Rung> below_;               // of the targets below the last level that were tried
   std::vector<Level> levels_;            // from the one that evicts nothing downwards
+  bool looked_for_rooms_ = false;
+  std::deque<Plan> rooms_;  // of the first level in orders that need more memory; the most first
 };
 
 }  // namespace plimsoll::planner
