@@ -2,7 +2,8 @@
 // collectives: sums over participants. In processes: over Gloo's connections beside Gloo's own
 // all-reduce in the same processes, and many arrays in one call beside one by one. In threads:
 // beside copies of as many bytes as must be read and written. And steps whose sums go on beside
-// kernels, or are waited for. Prints one JSON object: medians in seconds, and ratios of them.
+// kernels, in two orders, or are waited for. Prints one JSON object: medians in seconds, and ratios
+// of them.
 #include <fmt/core.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
@@ -10,6 +11,7 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +62,16 @@ double seconds_of(const auto& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of all threads of this process, in the system and outside.
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 std::shared_ptr<const device::Reduction> float_sum() {
@@ -121,15 +133,34 @@ void sum_by_gloo(const std::shared_ptr<gloo::Context>& context, float* in, float
   gloo::allreduce(options);
 }
 
-// A step of so many layers: the gradient of each is summed over all, while the next one computes.
-std::string step_text(int ranks, int layers, int width) {
+// Steps of so many layers, whose gradients are summed over all. Updates behind all, as some
+// optimizers have them, or each right behind its sum; or no gradients, but weights that are in
+// shares and gathered where they are read (ZeRO 3).
+enum class StepKind { updates_behind, updates_at_once, gathers };
+
+std::string gathers_text(int ranks, int layers, int width) {
+  const std::string square = fmt::format("f32[{0},{0}]", width);
+  std::string text = fmt::format(
+      "HloModule step, replica_count={}\nENTRY e {{\n  h0 = {} parameter(0)\n", ranks, square);
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(
+        "  w{0} = f32[{3},{4}] parameter({2})\n  a{0} = {1} all-gather(w{0}), dimensions={{0}}\n"
+        "  p{0} = {1} dot(h{0}, a{0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        "  h{2} = {1} tanh(p{0})\n",
+        i, square, i + 1, width / ranks, width);
+  }
+  return text + fmt::format("  ROOT r = {} negate(h{})\n}}\n", square, layers);
+}
+
+std::string step_text(StepKind kind, int ranks, int layers, int width) {
+  if (kind == StepKind::gathers) return gathers_text(ranks, layers, width);
   const std::string square = fmt::format("f32[{0},{0}]", width);
   std::string text = fmt::format(
       "HloModule step, replica_count={}\n"
       "sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}\n"
       "ENTRY e {{\n  h0 = {} parameter(0)\n",
       ranks, square);
-  std::string results, updates;  // as an optimizer's, behind all
+  std::string results, updates;
   for (int i = 0; i < layers; ++i) {
     text += fmt::format(
         "  w{0} = {1} parameter({2})\n"
@@ -138,7 +169,8 @@ std::string step_text(int ranks, int layers, int width) {
         "  g{0} = {1} dot(h{0}, h{2}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
         "  s{0} = {1} all-reduce(g{0}), to_apply=sum\n",
         i, square, i + 1);
-    updates += fmt::format("  n{0} = {1} subtract(w{0}, s{0})\n", i, square);
+    std::string& where = kind == StepKind::updates_at_once ? text : updates;
+    where += fmt::format("  n{0} = {1} subtract(w{0}, s{0})\n", i, square);
     results += fmt::format("{}n{}", i == 0 ? "" : ", ", i);
   }
   return text + updates + "  ROOT r = tuple(" + results + ")\n}\n";
@@ -150,9 +182,12 @@ struct Step {
   std::vector<ir::Literal> arguments;
 };
 
-Step make_step(device::KernelProvider& provider, int ranks, std::int64_t overlap_bytes) {
+// Nothing goes on beside kernels; or what does in the order of the lowest peak; or in one for it.
+enum class How { waiting, as_planned, in_order };
+
+Step make_step(device::KernelProvider& provider, StepKind kind, int ranks, How how) {
   Step made;
-  auto module = ir::parse_module(step_text(ranks, 12, 512));
+  auto module = ir::parse_module(step_text(kind, ranks, 12, 512));
   need(module.status());
   for (const ir::Instruction* parameter : (*module)->entry()->parameters()) {
     ir::Literal& argument = made.arguments.emplace_back(parameter->shape());
@@ -164,46 +199,61 @@ Step make_step(device::KernelProvider& provider, int ranks, std::int64_t overlap
   executor::ProgramOptions options;
   options.plans_alone = true;
   options.collective_bucket_bytes = 0;
-  options.overlap_bytes = overlap_bytes;
+  if (how == How::waiting) options.overlap_bytes = 0;
+  planner::PlanPolicy policy;
+  if (how == How::as_planned) policy.without.add(planner::Technique::overlap);
   const auto program = executor::Program::create(std::move(*module), provider, options);
   need(program.status());
-  auto executable = executor::make_executable(*program, {}, {}, *made.budget);
+  auto executable = executor::make_executable(*program, policy, {}, *made.budget);
   need(executable.status());
   made.executable = *executable;
   return made;
 }
 
-// Steps in which collectives go on beside kernels, and in which they are waited for.
-Json measure_steps(Communicator& communicator, int ranks, int rounds,
+// Steps in which collectives go on beside kernels, in both orders, and in which they are waited
+// for: how long they take, and for how long of that their threads wait.
+Json measure_steps(Communicator& communicator, StepKind kind, int ranks, int rounds,
                    const std::function<void()>& together) {
   const auto provider = backend::create_kernels(device::default_device());
   need(provider.status());
-  const Step beside = make_step(**provider, ranks, executor::ProgramOptions().overlap_bytes),
-             apart = make_step(**provider, ranks, 0);
+  constexpr How kAll[] = {How::waiting, How::as_planned, How::in_order};
+  std::vector<Step> steps;
+  for (const How how : kAll) steps.push_back(make_step(**provider, kind, ranks, how));
   executor::RunOptions options;
   options.communicator = &communicator;
-  std::vector<double> with, without;
+  std::vector<double> seconds[3], waited[3];
   for (int i = 0; i <= rounds; ++i) {
     std::vector<ir::Literal> results;
-    for (const bool goes_on : {true, false}) {
-      const Step& step = goes_on ? beside : apart;
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+      const Step& step = steps[k];
+      double waits = 0;
+      options.waited_seconds = &waits;
       together();
-      const double seconds = seconds_of([&] {
+      const double took = seconds_of([&] {
         auto result =
             executor::run_on_host(*step.executable, *step.budget, step.arguments, options);
         need(result.status());
         results.push_back(std::move(*result));
       });
-      if (i > 0) (goes_on ? with : without).push_back(seconds);
+      if (i == 0) continue;
+      seconds[k].push_back(took);
+      waited[k].push_back(waits);
     }
-    if (!(results[0] == results[1])) need(internal_error("other bits beside kernels"));
+    if (!(results[0] == results[1] && results[0] == results[2])) {
+      need(internal_error("other bits beside kernels"));
+    }
   }
-  return {{"collectives", 12},
-          {"bytes_of_each", 512 * 512 * 4},
-          {"beside_kernels", beside.executable->launches().beside},
-          {"seconds", median(with)},
-          {"waiting_seconds", median(without)},
-          {"ratio", median(with) / median(without)}};
+  Json json = {{"collectives", 12}, {"bytes_of_each", 512 * 512 * 4}};
+  constexpr const char* kNames[] = {"waiting", "as_planned", "in_order"};
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    json[kNames[k]] = {{"beside_kernels", steps[k].executable->launches().beside},
+                       {"peak_bytes", steps[k].executable->plan().peak_bytes},
+                       {"seconds", median(seconds[k])},
+                       {"waited_seconds", median(waited[k])},
+                       {"ratio", median(seconds[k]) / median(seconds[0])},
+                       {"ratio_waited", median(waited[k]) / median(waited[0])}};
+  }
+  return json;
 }
 
 // One of the processes; the first one prints.
@@ -233,24 +283,31 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
   const auto count = (sizes.megabytes << 20) / 4;
   std::vector<float> in(static_cast<std::size_t>(count), 1.0F), out(in.size());
   const Communicator::Reduce array{in.data(), out.data(), 1, count, sums.get()};
-  std::vector<double> our_seconds, their_seconds, one_by_one, by_gloo, at_once;
+  const Communicator::Reduce in_place{out.data(), out.data(), 1, count, sums.get()};
+  const auto sum_ours = [&](const Communicator::Reduce& what) {
+    need(ours.all_reduce(call, std::span(&what, 1)));
+  };
+  const auto sum_theirs = [&](float* from) { sum_by_gloo(theirs, from, out.data(), out.size()); };
+  const std::pair<const char*, std::function<void()>> large[] = {
+      {"ours", [&] { sum_ours(array); }},
+      {"gloo", [&] { sum_theirs(in.data()); }},
+      {"ours_in_place", [&] { sum_ours(in_place); }},
+      {"gloo_in_place", [&] { sum_theirs(out.data()); }}};
+  std::vector<double> large_seconds[4], large_work[4];
   for (int i = 0; i <= sizes.rounds; ++i) {
-    together();
-    const double mine = seconds_of([&] { need(ours.all_reduce(call, std::span(&array, 1))); });
-    if (out.back() != static_cast<float>(ranks)) need(internal_error("a wrong sum"));
-    together();
-    const double other = seconds_of([&] {
-      gloo::AllreduceOptions options(theirs);
-      options.setInput(in.data(), in.size());
-      options.setOutput(out.data(), out.size());
-      options.setReduceFunction(
-          static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
-      gloo::allreduce(options);
-    });
-    if (i == 0) continue;  // memory that is new
-    our_seconds.push_back(mine);
-    their_seconds.push_back(other);
+    for (std::size_t k = 0; k < std::size(large); ++k) {
+      std::fill(out.begin(), out.end(), 1.0F);
+      together();
+      const double before = processor_seconds();
+      const double took = seconds_of(large[k].second);
+      const double worked = processor_seconds() - before;
+      if (out.back() != static_cast<float>(ranks)) need(internal_error("a wrong sum"));
+      if (i == 0) continue;  // memory that is new
+      large_seconds[k].push_back(took);
+      large_work[k].push_back(worked);
+    }
   }
+  std::vector<double> one_by_one, by_gloo, at_once;
   std::vector<Communicator::Reduce> gradients;
   std::int64_t place = 0;
   for (const std::int64_t size : gradient_sizes(sizes.gradients)) {
@@ -293,25 +350,38 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
     by_gloo.push_back(other);
     at_once.push_back(joint);
   }
-  const Json steps = measure_steps(ours, ranks, sizes.rounds, together);
+  const Json steps = {
+      {"updates_behind",
+       measure_steps(ours, StepKind::updates_behind, ranks, sizes.rounds, together)},
+      {"updates_at_once",
+       measure_steps(ours, StepKind::updates_at_once, ranks, sizes.rounds, together)},
+      {"gathers", measure_steps(ours, StepKind::gathers, ranks, sizes.rounds, together)}};
   (*connected)->leave(ok_status());
   if (rank != 0) return;
-  const Json json = {{"processes", ranks},
-                     {"megabytes", sizes.megabytes},
-                     {"seconds", median(our_seconds)},
-                     {"gloo_seconds", median(their_seconds)},
-                     {"ratio_to_gloo", median(our_seconds) / median(their_seconds)},
-                     {"gradients", gradients.size()},
-                     {"gradient_bytes", place * 4},
-                     {"one_by_one_seconds", median(one_by_one)},
-                     {"gloo_one_by_one_seconds", median(by_gloo)},
-                     {"ratio_to_gloo_one_by_one", median(one_by_one) / median(by_gloo)},
-                     {"at_once_seconds", median(at_once)},
-                     {"ratio_at_once", median(at_once) / median(one_by_one)},
-                     {"meetings_planned_alone", buckets.size()},
-                     {"planned_alone_seconds", median(in_buckets)},
-                     {"ratio_planned_alone", median(in_buckets) / median(one_by_one)},
-                     {"steps", steps}};
+  Json of_large;
+  for (std::size_t k = 0; k < std::size(large); ++k) {
+    of_large[large[k].first] = {{"seconds", median(large_seconds[k])},
+                                {"processor_seconds", median(large_work[k])}};
+  }
+  const Json json = {
+      {"processes", ranks},
+      {"megabytes", sizes.megabytes},
+      {"seconds", median(large_seconds[0])},
+      {"gloo_seconds", median(large_seconds[1])},
+      {"ratio_to_gloo", median(large_seconds[0]) / median(large_seconds[1])},
+      {"ratio_to_gloo_in_place", median(large_seconds[2]) / median(large_seconds[3])},
+      {"large", of_large},
+      {"gradients", gradients.size()},
+      {"gradient_bytes", place * 4},
+      {"one_by_one_seconds", median(one_by_one)},
+      {"gloo_one_by_one_seconds", median(by_gloo)},
+      {"ratio_to_gloo_one_by_one", median(one_by_one) / median(by_gloo)},
+      {"at_once_seconds", median(at_once)},
+      {"ratio_at_once", median(at_once) / median(one_by_one)},
+      {"meetings_planned_alone", buckets.size()},
+      {"planned_alone_seconds", median(in_buckets)},
+      {"ratio_planned_alone", median(in_buckets) / median(one_by_one)},
+      {"steps", steps}};
   std::cout << json.dump() << std::endl;
 }
 

@@ -280,7 +280,8 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
-                                impl_->fail_launch.exchange(0), &options.stop};
+                                impl_->fail_launch.exchange(0), &options.stop,
+                                options.waited_seconds};
   stream.set_communicator(options.communicator);
   const Meetings meetings(options);
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);

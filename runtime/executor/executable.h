@@ -34,6 +34,10 @@ struct RunOptions {
   Stop stop;  // looked at before every step, and while the run waits for other participants
   // This run's end of what the program's participants share; null where it has but one.
   device::Communicator* communicator = nullptr;
+  // Grows by the seconds in which the run's thread waits for other participants: for collectives
+  // that go on beside kernels from where their results are needed, for others all they take. Null:
+  // nobody asks. Runs that are timed step by step leave it as it is.
+  double* waited_seconds = nullptr;
 };
 
 // A program with a plan. Immutable; any number of threads may run it at once, each run takes its

@@ -32,6 +32,16 @@ Status Run::read(void* to, const void* from, std::int64_t bytes) {
   return stream_.synchronize();
 }
 
+template <typename Body>
+Status Run::timed(Body&& body) {
+  if (observation_.waited_seconds == nullptr) return body();
+  const auto start = std::chrono::steady_clock::now();
+  Status status = body();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  *observation_.waited_seconds += took.count();
+  return status;
+}
+
 // A plan's offsets are relative: what it calls "the arena" is, in a callee, the workspace that its
 // caller's plan has set aside for it, and parameters and outputs are its caller's buffers. So one
 // resolved plan serves every place that it is called from, and its addresses are worked out anew
@@ -80,16 +90,22 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
     for (const ResolvedLaunch& launch : plan.launches) {
       PLIMSOLL_RETURN_IF_ERROR(check_stop());
       if (launch.meets && !launch.goes_on) {
-        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
-      } else if (launch.waits > 0) {
-        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(begun[at(launch.waits - 1)]));
+        PLIMSOLL_RETURN_IF_ERROR(timed([&]() -> Status {
+          PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
+          return run_launch(plan, launch, frame);
+        }));
+        continue;
+      }
+      if (launch.waits > 0) {
+        PLIMSOLL_RETURN_IF_ERROR(
+            timed([&] { return communication_.wait(begun[at(launch.waits - 1)]); }));
       }
       PLIMSOLL_RETURN_IF_ERROR(run_launch(plan, launch, frame));
       if (launch.goes_on) begun.push_back(communication_.begun());
     }
     // The caller knows nothing of what went on in here.
     if (communication_.begun() != before) {
-      PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
+      PLIMSOLL_RETURN_IF_ERROR(timed([&] { return communication_.wait(communication_.begun()); }));
     }
   }
   if (addresses_out != nullptr) *addresses_out = std::move(frame.addresses);

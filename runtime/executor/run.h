@@ -25,10 +25,11 @@ struct Base {
 
 // What a run notes while it goes, besides its results, and how it goes.
 struct Observation {
-  bool profile = false;          // steps are run one by one
-  bool joint_launches = true;    // where they are not profiled
-  std::int64_t fail_launch = 0;  // the n-th kernel launch fails; 0: none
-  const Stop* stop = nullptr;    // looked at before every step; null: none
+  bool profile = false;              // steps are run one by one
+  bool joint_launches = true;        // where they are not profiled
+  std::int64_t fail_launch = 0;      // the n-th kernel launch fails; 0: none
+  const Stop* stop = nullptr;        // looked at before every step; null: none
+  double* waited_seconds = nullptr;  // RunOptions::waited_seconds
 };
 
 // One run: pointers, the profile's times, and the walk over the steps.
@@ -71,6 +72,9 @@ class Run {
   }
   // The test hook: is this the launch that fails?
   Status count_launch(const ResolvedStep& step);
+  // What waits for other participants.
+  template <typename Body>
+  Status timed(Body&& body);
   // A collective that goes on while other launches run.
   Status begin_beside(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);

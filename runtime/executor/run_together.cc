@@ -35,6 +35,7 @@ Result<std::vector<ir::Literal>> run_together(
       const auto self = static_cast<std::int64_t>(i);
       RunOptions mine = options;
       mine.communicator = &group.communicator(self);
+      mine.waited_seconds = nullptr;  // which is of one run
       Result<ir::Literal> result = run_on_host(executable, *budgets[i], arguments[i], mine);
       Status status = result.status();
       if (result.ok()) {
