@@ -229,7 +229,7 @@ class TrainingStep {
 
   void update(Value parameter, Value gradient) {
     if (b_.options.replicas * b_.options.partitions > 1 && b_.random.chance(0.7)) {
-      gradient = summed_over_all(b_.graph, b_.random, gradient);
+      gradient = summed_over_all(b_.graph, b_.random, gradient, b_.options);
     }
     const Value step = b_.graph.scaled(gradient, 0.01);
     updates_.emplace_back(parameter.at, b_.graph.binary(Opcode::subtract, parameter, step, 4).at);

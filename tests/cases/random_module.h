@@ -23,6 +23,9 @@ struct RandomModuleOptions {
   // expansions and to libraries among them.
   bool rare = false;
   std::int64_t replicas = 1, partitions = 1;  // of more than one participant, with collectives
+  // What is added up over participants are whole numbers (of sixteenths), as floats or integers, so
+  // that no order of sums makes a difference.
+  bool whole_sums = false;
   bool large_constants = false;  // weights that are constants, some of them read several times
   bool whole_words = false;      // rows of 32 elements or a multiple, for bits that fill words
 };

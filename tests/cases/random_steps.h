@@ -67,6 +67,6 @@ ir::Instruction* counted_loop(Graph& outer, std::int64_t count,
 Value body_of(Graph& graph, Random& random, Value x, Value y);
 
 // The sum of x over some of the participants, such as a gradient's.
-Value summed_over_all(Graph& graph, Random& random, Value x);
+Value summed_over_all(Graph& graph, Random& random, Value x, const RandomModuleOptions& options);
 
 }  // namespace plimsoll::cases

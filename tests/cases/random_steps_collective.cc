@@ -64,9 +64,9 @@ Grouping grouping(const ir::Module& module, Random& random, bool may_cross) {
   return made;
 }
 
-Computation* reducer_of(ir::Module& module, Opcode opcode) {
+Computation* reducer_of(ir::Module& module, Opcode opcode, DType dtype = DType::f32) {
   Computation* computation = module.add_computation("reducer");
-  const Shape scalar(DType::f32, {});
+  const Shape scalar(dtype, {});
   Instruction* a = computation->add_parameter(0, scalar);
   Instruction* b = computation->add_parameter(1, scalar);
   Graph graph(*computation);
@@ -78,22 +78,38 @@ double reduced_bound(Opcode opcode, double bound, std::int64_t members) {
   return opcode == Opcode::add ? bound * static_cast<double>(members) : bound;
 }
 
+constexpr double kWholes = 16;  // of one
+
+Instruction* as_integers(Graph& graph, Value x) {
+  return graph.convert(graph.scaled(x, kWholes).at, DType::s32);
+}
+Value from_integers(Graph& graph, Instruction* at, double bound) {
+  return graph.scaled({graph.convert(at, DType::f32), kWholes * bound, false}, 1 / kWholes);
+}
+// Cut to sixteenths.
+Value whole(Graph& graph, Value x) { return from_integers(graph, as_integers(graph, x), x.bound); }
+
 // The sum, maximum or minimum of x over a group, at times as a start and a done half.
-Value all_reduced(Graph& graph, Random& random, Value x, Opcode opcode) {
+Value all_reduced(Graph& graph, Random& random, Value x, Opcode opcode, bool whole_sums) {
+  const bool in_wholes = whole_sums && opcode == Opcode::add;
+  const bool in_integers = in_wholes && random.chance(0.5);
+  if (in_wholes && !in_integers) x = whole(graph, x);
+  Instruction* const operand = in_integers ? as_integers(graph, x) : x.at;
   const Grouping groups = grouping(graph.module(), random, true);
   Attributes attributes;
   attributes.collective = groups.attributes;
-  Computation* reducer = reducer_of(graph.module(), opcode);
+  Computation* reducer = reducer_of(graph.module(), opcode, operand->shape().dtype());
   Instruction* made = nullptr;
   if (random.chance(0.3)) {
     Instruction* start =
-        graph.given(Opcode::all_reduce_start, x.at->shape(), {x.at}, attributes, {reducer});
-    made = graph.given(Opcode::all_reduce_done, x.at->shape(), {start});
+        graph.given(Opcode::all_reduce_start, operand->shape(), {operand}, attributes, {reducer});
+    made = graph.given(Opcode::all_reduce_done, operand->shape(), {start});
   } else {
-    made = graph.op(Opcode::all_reduce, {x.at}, attributes, {reducer});
+    made = graph.op(Opcode::all_reduce, {operand}, attributes, {reducer});
   }
-  const bool exact = x.exact && opcode != Opcode::add;
-  return {made, reduced_bound(opcode, x.bound, groups.size), exact};
+  const double bound = reduced_bound(opcode, x.bound, groups.size);
+  if (in_integers) return from_integers(graph, made, bound);
+  return {made, bound, x.exact && opcode != Opcode::add};
 }
 
 Opcode any_reducer(Random& random) {
@@ -101,15 +117,21 @@ Opcode any_reducer(Random& random) {
   return opcodes[random.below(4)];
 }
 
-void reduces(Builder& b) { b.push(all_reduced(b.graph, b.random, b.any(), any_reducer(b.random))); }
+void reduces(Builder& b) {
+  b.push(all_reduced(b.graph, b.random, b.any(), any_reducer(b.random), b.options.whole_sums));
+}
 
 // At times of two dtypes.
 void reduces_several(Builder& b) {
-  const Value x = b.any(), y = b.any();
+  Value x = b.any(), y = b.any();
   // What rounds otherwise than the interpreter could round to another half.
   const bool in_half = y.exact && b.random.chance(0.5);
   const Grouping groups = grouping(b.graph.module(), b.random, true);
   const Opcode opcode = any_reducer(b.random);
+  if (b.options.whole_sums && opcode == Opcode::add) {
+    x = whole(b.graph, x);
+    y = whole(b.graph, y);
+  }
   Attributes attributes;
   attributes.collective = groups.attributes;
   Instruction* const second = in_half ? b.graph.convert(y.at, DType::bf16) : y.at;
@@ -122,19 +144,53 @@ void reduces_several(Builder& b) {
   }
 }
 
-// Over partitions, then, of a multiple, over replicas.
+// What is linear, or adds what all have.
+Value linear(Builder& b, Value x) {
+  switch (b.random.below(5)) {
+    case 0:
+      return b.graph.unary(Opcode::negate, x, x.bound);
+    case 1:
+      return b.graph.scaled(x, 0.5);
+    case 2:
+      return b.graph.binary(Opcode::add, x, b.graph.constant(0.75, x.dims()), x.bound + 0.75);
+    case 3:
+      return b.graph.binary(Opcode::subtract, b.graph.constant(1.5, x.dims()), x, x.bound + 1.5);
+    default:
+      return b.graph.scaled(x, 2);
+  }
+}
+
+// Over partitions, then, of something linear of it, over replicas.
 void reduces_twice(Builder& b) {
-  const Value x = b.any();
+  Value x = b.any();
+  const bool in_wholes = b.options.whole_sums, in_integers = in_wholes && b.random.chance(0.5);
+  if (in_wholes && !in_integers) x = whole(b.graph, x);
   ir::Module& module = b.graph.module();
   auto inner = std::make_shared<ir::CollectiveAttributes>();
   inner->channel_id = ir::unused_channel(module);
   for (std::int64_t r = 0; r < module.replica_count; ++r) inner->replica_groups.push_back({r});
   Attributes attributes;
   attributes.collective = std::move(inner);
+  const double bound = reduced_bound(Opcode::add, x.bound, module.num_partitions);
+  if (in_integers) {
+    Computation* reducer = reducer_of(module, Opcode::add, DType::s32);
+    Instruction* const sum =
+        b.graph.op(Opcode::all_reduce, {as_integers(b.graph, x)}, attributes, {reducer});
+    Instruction* part = b.graph.op(Opcode::negate, {sum});
+    if (b.random.chance(0.5)) {
+      part = b.graph.op(Opcode::add,
+                        {part, b.graph.spread(b.graph.scalar(std::int32_t{5}), x.dims())});
+    }
+    Instruction* const all = b.graph.op(Opcode::all_reduce, {part}, {}, {reducer});
+    return b.push(
+        from_integers(b.graph, all, reduced_bound(Opcode::add, bound + 1, module.replica_count)));
+  }
   Computation* reducer = reducer_of(module, Opcode::add);
-  const Value sum{b.graph.op(Opcode::all_reduce, {x.at}, attributes, {reducer}),
-                  reduced_bound(Opcode::add, x.bound, module.num_partitions), false};
-  const Value part = b.graph.scaled(sum, 0.25);
+  const Value sum{b.graph.op(Opcode::all_reduce, {x.at}, attributes, {reducer}), bound, false};
+  Value part = b.graph.scaled(sum, 0.25);
+  if (in_wholes) {
+    for (std::uint64_t i = b.random.below(3); i > 0; --i) part = linear(b, part);
+  }
   b.push({b.graph.op(Opcode::all_reduce, {part.at}, {}, {reducer}),
           reduced_bound(Opcode::add, part.bound, module.replica_count), false});
 }
@@ -166,8 +222,9 @@ void scatters(Builder& b) {
   const auto dimension = static_cast<int>(b.random.between(0, 1));
   Dims dims = piece;
   dims[dimension] *= groups.size;
-  const Value x = b.graph.fitted(b.any(), dims);
+  Value x = b.graph.fitted(b.any(), dims);
   const Opcode opcode = any_reducer(b.random);
+  if (b.options.whole_sums && opcode == Opcode::add) x = whole(b.graph, x);
   Attributes attributes;
   attributes.collective = groups.attributes;
   attributes.dimensions = {dimension};
@@ -379,12 +436,13 @@ void numbers(Builder& b) {
 // A sum over a group in each round of a loop.
 void loops(Builder& b) {
   const Value x = b.graph.tamed(b.any_matrix());
-  Instruction* loop = counted_loop(
-      b.graph, b.random.between(2, 4), {x.at},
-      [&](Graph& body, Instruction*, const std::vector<Instruction*>& state) {
-        const Value sum = all_reduced(body, b.random, {state[0], 2, false}, Opcode::add);
-        return std::vector<Instruction*>{body.tamed(sum).at};
-      });
+  Instruction* loop =
+      counted_loop(b.graph, b.random.between(2, 4), {x.at},
+                   [&](Graph& body, Instruction*, const std::vector<Instruction*>& state) {
+                     const Value sum = all_reduced(body, b.random, {state[0], 2, false},
+                                                   Opcode::add, b.options.whole_sums);
+                     return std::vector<Instruction*>{body.tamed(sum).at};
+                   });
   b.push({b.graph.computation().add_get_tuple_element(loop, 1), 2, false});
 }
 
@@ -393,16 +451,17 @@ void calls(Builder& b) {
   Computation* callee = b.graph.module().add_computation("together");
   const Value argument{callee->add_parameter(0, x.at->shape()), 2, x.exact};
   Graph inner(*callee);
-  const Value made = inner.tamed(
-      all_reduced(inner, b.random, inner.unary(Opcode::sine, argument, 1), any_reducer(b.random)));
+  const Value made =
+      inner.tamed(all_reduced(inner, b.random, inner.unary(Opcode::sine, argument, 1),
+                              any_reducer(b.random), b.options.whole_sums));
   callee->set_root(made.at);
   b.push({b.graph.op(Opcode::call, {x.at}, {}, {callee}), 2, false});
 }
 
 }  // namespace
 
-Value summed_over_all(Graph& graph, Random& random, Value x) {
-  return all_reduced(graph, random, x, Opcode::add);
+Value summed_over_all(Graph& graph, Random& random, Value x, const RandomModuleOptions& options) {
+  return all_reduced(graph, random, x, Opcode::add, options.whole_sums);
 }
 
 std::vector<Step> collective_steps() {

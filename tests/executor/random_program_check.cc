@@ -21,7 +21,8 @@ namespace {
 constexpr double kTolerance = 2e-3;
 constexpr double kSmallestScale = 1e-3;
 
-// Programs of several participants are of 1, 2 or 4 replicas times 1, 2 or 4 partitions. Every
+// Programs of several participants are of 1, 2 or 4 replicas times 1, 2 or 4 partitions, all nine
+// of them among 18 such programs; every other 18 add up whole numbers alone. Every
 // other program is a plain training step, where a limit bites most.
 cases::RandomModuleOptions options_of(std::uint64_t seed) {
   const std::string_view kind = kind_of_program(seed);
@@ -31,6 +32,7 @@ cases::RandomModuleOptions options_of(std::uint64_t seed) {
     constexpr std::int64_t kCounts[] = {1, 2, 4};
     options.replicas = kCounts[seed / 16 % 3];
     options.partitions = kCounts[seed / 48 % 3];
+    options.whole_sums = seed / 144 % 2 == 1;
     options.largest_bytes = 64 << 10;
   } else if (kind == "step") {
     options.instructions = 100;
@@ -68,9 +70,15 @@ LimitOptions limits_of(std::uint64_t seed) {
 // Attention rounds otherwise in one kernel than as it is written.
 bool has_attention(std::uint64_t seed) { return kind_of_program(seed) == "attention"; }
 
+// No order of sums over participants makes a difference. What is cut to whole numbers may be
+// others than the interpreter's, though, which adds up products in another order.
+bool has_whole_sums(std::uint64_t seed) {
+  return kind_of_program(seed) == "participants" && options_of(seed).whole_sums;
+}
+
 // Sums over participants may be others than as written.
-bool sums_otherwise(const ir::Module& module) {
-  if (module.replica_count * module.num_partitions == 1) return false;
+bool sums_otherwise(std::uint64_t seed, const ir::Module& module) {
+  if (module.replica_count * module.num_partitions == 1 || has_whole_sums(seed)) return false;
   const auto other = module.clone();
   if (!passes::inline_calls(*other).ok() || !passes::simplify(*other).ok() ||
       !passes::eliminate_dead_code(*other).ok()) {
@@ -180,11 +188,13 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
       run_unlimited_together(*module, arguments, provider, /*optimize=*/false, error);
   if (!error.empty()) return "as written: " + error;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    error = cases::compare_close((*expected)[i], results[i], kTolerance, kSmallestScale);
+    if (!has_whole_sums(seed)) {
+      error = cases::compare_close((*expected)[i], results[i], kTolerance, kSmallestScale);
+    }
     if (!error.empty()) {
       return "participant " + std::to_string(i) + " against the interpreter: " + error;
     }
-    error = has_attention(seed) || sums_otherwise(*module)
+    error = has_attention(seed) || sums_otherwise(seed, *module)
                 ? cases::compare_close(results[i], unfused[i], kTolerance, kSmallestScale)
                 : cases::compare_bits(results[i], unfused[i]);
     if (!error.empty()) return "participant " + std::to_string(i) + " fused and unfused: " + error;
