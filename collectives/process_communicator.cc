@@ -598,8 +598,12 @@ Status ProcessCommunicator::reduce(const Call& call, std::vector<Lane>& lanes,
   std::vector<std::byte> packed;
   for (std::size_t k = 0; k < 2; ++k) PLIMSOLL_RETURN_IF_ERROR(each(operands_in, post(k)));
   PLIMSOLL_RETURN_IF_ERROR(each(operands_out, post(0)));
+  PLIMSOLL_RETURN_IF_ERROR(each(results_in, post(0)));
   for (std::size_t k = 0; k < rounds; ++k) {
     PLIMSOLL_RETURN_IF_ERROR(each(operands_out, post(k + 1)));
+    // Ahead of when it comes: its sender need not ask first. In place it is no sooner there than
+    // what it takes the place of was sent.
+    PLIMSOLL_RETURN_IF_ERROR(each(results_in, post(k + 1)));
     PLIMSOLL_RETURN_IF_ERROR(each(operands_in, [&](ChunkStream& end) { return end.wait(k); }));
     if (k < mine.size()) {
       for (const Chunk::Part& part : mine[k].parts) {
@@ -620,7 +624,6 @@ Status ProcessCommunicator::reduce(const Call& call, std::vector<Lane>& lanes,
       }
     }
     PLIMSOLL_RETURN_IF_ERROR(each(operands_in, post(k + 2)));
-    PLIMSOLL_RETURN_IF_ERROR(each(results_in, post(k)));
     PLIMSOLL_RETURN_IF_ERROR(each(results_out, post(k)));
   }
   const auto finish = [](auto& end) { return end.finish(); };
