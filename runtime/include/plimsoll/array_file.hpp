@@ -73,27 +73,52 @@ class ArrayFile {
   std::shared_ptr<plm_array_file> handle_;
 };
 
-// Writes the tensors, evaluated first, to a file: .npz where the path ends so, else safetensors,
-// with the metadata. The file is there as a whole or as it was before, also where the process ends
-// meanwhile. Takes host memory for all of them at once.
-inline void save_arrays(const std::string& path,
-                        std::span<const std::pair<std::string, Tensor>> tensors,
-                        const std::map<std::string, std::string>& metadata = {}) {
-  std::vector<std::vector<std::byte>> bytes;
+namespace internal {
+
+// An array in host memory with a name, dense and row-major.
+struct HostArray {
+  std::string name;
+  DType dtype = DType::f32;
+  Dims dims;
+  std::vector<std::byte> bytes;
+};
+
+// The tensor's value, evaluated first.
+inline HostArray read_array(const std::string& name, const Tensor& tensor) {
+  HostArray array{name, tensor.dtype(), Dims(tensor.dims().begin(), tensor.dims().end()),
+                  std::vector<std::byte>(static_cast<std::size_t>(tensor.byte_size()))};
+  tensor.read_bytes(array.bytes.data(), array.bytes.size());
+  return array;
+}
+
+// As save_arrays.
+inline void write_arrays(const std::string& path, std::span<const HostArray> from,
+                         const std::map<std::string, std::string>& metadata) {
   std::vector<plm_array> arrays;
-  for (const auto& [name, tensor] : tensors) {
-    bytes.emplace_back(static_cast<std::size_t>(tensor.byte_size()));
-    tensor.read_bytes(bytes.back().data(), bytes.back().size());
-    arrays.push_back({name.c_str(), static_cast<plm_dtype>(tensor.dtype()), tensor.dims().size(),
-                      tensor.dims().data(), bytes.back().size(), bytes.back().data()});
+  for (const HostArray& array : from) {
+    arrays.push_back({array.name.c_str(), static_cast<plm_dtype>(array.dtype), array.dims.size(),
+                      array.dims.data(), array.bytes.size(), array.bytes.data()});
   }
   std::vector<const char*> keys, values;
   for (const auto& [key, value] : metadata) {
     keys.push_back(key.c_str());
     values.push_back(value.c_str());
   }
-  internal::check(plm_write_arrays(path.c_str(), arrays.data(), arrays.size(), keys.data(),
-                                   values.data(), keys.size()));
+  check(plm_write_arrays(path.c_str(), arrays.data(), arrays.size(), keys.data(), values.data(),
+                         keys.size()));
+}
+
+}  // namespace internal
+
+// Writes the tensors, evaluated first, to a file: .npz where the path ends so, else safetensors,
+// with the metadata. The file is there as a whole or as it was before, also where the process ends
+// meanwhile. Takes host memory for all of them at once.
+inline void save_arrays(const std::string& path,
+                        std::span<const std::pair<std::string, Tensor>> tensors,
+                        const std::map<std::string, std::string>& metadata = {}) {
+  std::vector<internal::HostArray> arrays;
+  for (const auto& [name, tensor] : tensors) arrays.push_back(internal::read_array(name, tensor));
+  internal::write_arrays(path, arrays, metadata);
 }
 
 }  // namespace plimsoll

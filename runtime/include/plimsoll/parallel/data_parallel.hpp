@@ -140,6 +140,36 @@ class DataParallel {
   std::int64_t bucket_bytes() const { return bucket_bytes_; }
 
  private:
+  friend class Checkpoint;  // which has whole arrays
+
+  // Which of the module's parameters it is, or it is the share of; -1: none.
+  std::ptrdiff_t number_of(const Tensor& parameter) const {
+    const auto found = number_of_.find(parameter.handle());
+    return found == number_of_.end() ? -1 : static_cast<std::ptrdiff_t>(found->second);
+  }
+  std::ptrdiff_t number_of_share(const Tensor& share) const {
+    const auto found = number_of_share_.find(share.handle());
+    return found == number_of_share_.end() ? -1 : static_cast<std::ptrdiff_t>(found->second);
+  }
+  bool is_recipe(std::ptrdiff_t number) const {
+    return sharding_ == Sharding::parameters && is_gathered(static_cast<std::size_t>(number));
+  }
+  // This participant's piece, of the shape of `share`, of a whole array in host memory.
+  Tensor piece_of(std::span<const std::byte> whole, const Tensor& share) const {
+    const auto bytes = static_cast<std::size_t>(share.byte_size());
+    std::vector<std::byte> piece(bytes);
+    const std::size_t first = bytes * static_cast<std::size_t>(participant());
+    if (first < whole.size()) {
+      const auto own = whole.subspan(first, std::min(bytes, whole.size() - first));
+      std::copy(own.begin(), own.end(), piece.begin());
+    }
+    plm_tensor* made = nullptr;
+    internal::check(plm_tensor_from_host(context_.handle(), static_cast<plm_dtype>(share.dtype()),
+                                         share.dims().data(), share.dims().size(), piece.data(),
+                                         &made));
+    return Tensor(made);
+  }
+
   void take_from_first(std::vector<Tensor>& tensors) {
     if (participants_ == 1 || tensors.empty()) return;
     const std::vector<Tensor> given = internal::in_buckets(
