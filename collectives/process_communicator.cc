@@ -36,7 +36,7 @@ constexpr std::int64_t kMostInline = 8 << 10;
 constexpr std::size_t kMessageBytes = sizeof(CallHead) + kMostInline + kMostText;
 
 // Of messages; all kinds of scratch memory of one member together are eight of the largest.
-constexpr std::int64_t kLargestChunk = 512 << 10, kSmallestChunk = 64 << 10;
+constexpr std::int64_t kLargestChunk = 1 << 20, kSmallestChunk = 64 << 10;
 constexpr std::int64_t kMostScratch = 128 << 20;  // of all members
 
 std::vector<Extent> extents_of(std::span<const Rows> arrays,
