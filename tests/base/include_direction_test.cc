@@ -104,7 +104,7 @@ const std::vector<Room>& rooms() {
     contract("kernels contract", {"kernels/kernels.h", "kernels/codec.h", "kernels/spill_codec.h"},
              {"runtime/device", "runtime/ir/codec"});
     folder("kernels/cpu", {"kernels contract", "runtime/device/cpu", "runtime/ir/interpreter"});
-    folder("kernels/cpu/scalar", {"kernels/cpu"});
+    folder("kernels/cpu/scalar", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/codecs", {"kernels/cpu"});
     folder("kernels/cpu/products", {"kernels/cpu"});
     folder("kernels/cpu/contraction", {"kernels/cpu/products"});
