@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "jit/cache/cache_entry.h"
 #include "jit/cache/disk_cache.h"
 #include "jit/emit/kernel_code.h"
 #include "jit/graph/graph.h"
@@ -151,7 +152,8 @@ class CachingCompiler final : public Compiler {
     // What is shown must be made.
     const bool lists_code = dump_.llvm || dump_.assembly;
     if (!lists_code) {
-      if (const auto stored = disk_.find(canonical)) {
+      const auto text = disk_.find(canonical);
+      if (const auto stored = text ? read_object(*text) : std::nullopt) {
         auto code = native_->load(*stored);
         if (code.ok()) {
           from_disk = true;
@@ -169,7 +171,7 @@ class CachingCompiler final : public Compiler {
         native_->generate(std::move(code), lists_code ? &listing : nullptr, dump_.assembly));
     if (dump_.llvm) PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".ll", listing.llvm));
     if (dump_.assembly) PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".s", listing.assembly));
-    disk_.store(canonical, object);
+    disk_.store(canonical, write_object(object));
     PLIMSOLL_ASSIGN_OR_RETURN(auto loaded, native_->load(object));
     return finish(graph, object, std::move(loaded));
   }

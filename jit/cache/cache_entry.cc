@@ -3,15 +3,15 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
+#include "jit/cache/archive.h"
 #include "runtime/base/checksum.h"
 
 namespace plimsoll::jit {
 namespace {
 
-constexpr std::string_view kMagic = "plimsoll kernel 00000002";  // the number is the version
+constexpr std::string_view kMagic = "plimsoll kernel 00000003";  // the number is the version
 constexpr std::size_t kChecksumAt = kMagic.size();
 constexpr std::size_t kBodyAt = kChecksumAt + sizeof(std::uint64_t);
 
@@ -21,75 +21,49 @@ std::uint64_t checksum(std::string_view body) {
   return sum.value();
 }
 
-class Writer {
- public:
-  void number(std::int64_t value) { text_.append(reinterpret_cast<const char*>(&value), 8); }
-  void number(double value) { number(std::bit_cast<std::int64_t>(value)); }
-  void string(std::string_view value) {
-    number(static_cast<std::int64_t>(value.size()));
-    text_ += value;
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-// After the first thing that is not there, `ok` is false and everything is zero or empty.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-  std::int64_t number() {
-    std::int64_t value = 0;
-    const std::string_view bytes = take(8);
-    if (ok) std::memcpy(&value, bytes.data(), 8);
-    return value;
-  }
-  std::string_view string() { return take(number()); }
-  bool at_end() const { return ok && text_.empty(); }
-  bool ok = true;
-
- private:
-  std::string_view take(std::int64_t count) {
-    ok = ok && count >= 0 && static_cast<std::uint64_t>(count) <= text_.size();
-    if (!ok) return {};
-    const std::string_view taken = text_.substr(0, static_cast<std::size_t>(count));
-    text_.remove_prefix(taken.size());
-    return taken;
-  }
-  std::string_view text_;
-};
-
 }  // namespace
 
-std::string write_entry(std::string_view key, const KernelObject& kernel) {
-  // The bindings fail to compile when a member is added, and so nothing is left out.
-  const auto& [phases, workspace_bytes, object] = kernel;
-  Writer body;
+std::string write_entry(std::string_view key, std::string_view kernel) {
+  ArchiveWriter body;
   body.string(key);
-  body.number(workspace_bytes);
-  body.number(static_cast<std::int64_t>(phases.size()));
-  for (const auto& [function, units, unit_seconds, unless_input, unless_output] : phases) {
-    body.string(function);
-    body.number(units);
-    body.number(unit_seconds);
-    body.number(static_cast<std::int64_t>(unless_input));
-    body.number(static_cast<std::int64_t>(unless_output));
-  }
-  body.string(object);
+  body.string(kernel);
   const std::string text = body.take();
-  Writer sum;
+  ArchiveWriter sum;
   sum.number(std::bit_cast<std::int64_t>(checksum(text)));
   return std::string(kMagic) + sum.take() + text;
 }
 
-std::optional<KernelObject> read_entry(std::string_view bytes, std::string_view key) {
+std::optional<std::string> read_entry(std::string_view bytes, std::string_view key) {
   if (bytes.size() < kBodyAt || !bytes.starts_with(kMagic)) return std::nullopt;
   const std::string_view body = bytes.substr(kBodyAt);
-  const std::int64_t sum = Reader(bytes.substr(kChecksumAt)).number();
+  const std::int64_t sum = ArchiveReader(bytes.substr(kChecksumAt)).number();
   if (std::bit_cast<std::uint64_t>(sum) != checksum(body)) return std::nullopt;
-  Reader reader(body);
+  ArchiveReader reader(body);
   if (reader.string() != key) return std::nullopt;
+  std::string kernel(reader.string());
+  if (!reader.at_end()) return std::nullopt;
+  return kernel;
+}
+
+std::string write_object(const KernelObject& kernel) {
+  // The bindings fail to compile when a member is added, and so nothing is left out.
+  const auto& [phases, workspace_bytes, object] = kernel;
+  ArchiveWriter text;
+  text.number(workspace_bytes);
+  text.number(static_cast<std::int64_t>(phases.size()));
+  for (const auto& [function, units, unit_seconds, unless_input, unless_output] : phases) {
+    text.string(function);
+    text.number(units);
+    text.number(unit_seconds);
+    text.number(static_cast<std::int64_t>(unless_input));
+    text.number(static_cast<std::int64_t>(unless_output));
+  }
+  text.string(object);
+  return text.take();
+}
+
+std::optional<KernelObject> read_object(std::string_view text) {
+  ArchiveReader reader(text);
   KernelObject kernel;
   kernel.workspace_bytes = reader.number();
   const std::int64_t count = reader.number();

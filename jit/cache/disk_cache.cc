@@ -160,12 +160,12 @@ void DiskCache::give_up(const Status& why) {
   log_line(LogLevel::warning, "compiled kernels are not kept on disk: " + why.message());
 }
 
-std::optional<KernelObject> DiskCache::find(const std::string& key) {
+std::optional<std::string> DiskCache::find(const std::string& key) {
   if (!folder_) return std::nullopt;
   const std::string full = full_key(key);
   const std::string name = file_name(full);
   const auto bytes = folder_->read(name);
-  std::optional<KernelObject> kernel;
+  std::optional<std::string> kernel;
   if (bytes.ok()) kernel = read_entry(*bytes, full);
   if (kernel && options_.mode == DiskCacheMode::read_write) folder_->touch(name, kUseSeconds);
   const bool damaged = !kernel && bytes.status().code() != StatusCode::not_found;
@@ -180,7 +180,7 @@ std::optional<KernelObject> DiskCache::find(const std::string& key) {
   return kernel;
 }
 
-void DiskCache::store(const std::string& key, const KernelObject& kernel) {
+void DiskCache::store(const std::string& key, std::string_view kernel) {
   {
     const std::lock_guard lock(mutex_);
     if (!folder_ || !writable_) return;

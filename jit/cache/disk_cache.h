@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "jit/graph/phase.h"
 #include "jit/jit.h"
 #include "runtime/base/cache_folder.h"
 
@@ -42,10 +42,10 @@ class DiskCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  // The kernel that was stored under `key`, and under this identity.
-  std::optional<KernelObject> find(const std::string& key);
+  // The text of the kernel that was stored under `key`, and under this identity (cache_entry.h).
+  std::optional<std::string> find(const std::string& key);
   // Keeps a kernel; those not used for the longest time go when the folder becomes too large.
-  void store(const std::string& key, const KernelObject& kernel);
+  void store(const std::string& key, std::string_view kernel);
 
  private:
   std::string full_key(const std::string& key) const { return identity_ + '\n' + key; }

@@ -27,7 +27,9 @@ KernelObject some_kernel() {
 
 TEST(CacheEntry, GivesBackWhatItWasGiven) {
   const KernelObject kernel = some_kernel();
-  const auto read = read_entry(write_entry("key", kernel), "key");
+  const auto text = read_entry(write_entry("key", write_object(kernel)), "key");
+  ASSERT_TRUE(text);
+  const auto read = read_object(*text);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->workspace_bytes, 4096);
   EXPECT_EQ(read->object, kernel.object);
@@ -41,7 +43,7 @@ TEST(CacheEntry, GivesBackWhatItWasGiven) {
 }
 
 TEST(CacheEntry, IsRefusedWithAnyBitFlipped) {
-  const std::string entry = write_entry("key", some_kernel());
+  const std::string entry = write_entry("key", write_object(some_kernel()));
   for (std::size_t bit = 0; bit < 8 * entry.size(); ++bit) {
     std::string other = entry;
     other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << bit % 8));
@@ -50,7 +52,7 @@ TEST(CacheEntry, IsRefusedWithAnyBitFlipped) {
 }
 
 TEST(CacheEntry, IsRefusedAtAnyOtherLength) {
-  const std::string entry = write_entry("key", some_kernel());
+  const std::string entry = write_entry("key", write_object(some_kernel()));
   for (std::size_t size = 0; size < entry.size(); ++size) {
     EXPECT_FALSE(read_entry(entry.substr(0, size), "key")) << size;
   }
@@ -59,8 +61,16 @@ TEST(CacheEntry, IsRefusedAtAnyOtherLength) {
 }
 
 TEST(CacheEntry, IsRefusedUnderAnotherKey) {
-  const std::string entry = write_entry("key", some_kernel());
+  const std::string entry = write_entry("key", write_object(some_kernel()));
   for (const char* key : {"", "ke", "kez", "keys"}) EXPECT_FALSE(read_entry(entry, key)) << key;
+}
+
+TEST(CacheEntry, ATextOfAnotherLengthIsNoKernel) {
+  const std::string text = write_object(some_kernel());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_FALSE(read_object(text.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(read_object(text + '\0'));
 }
 
 TEST(GeneratorVersion, IsTheHashOfTheSourcesAsTheyAre) {
