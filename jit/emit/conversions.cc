@@ -59,6 +59,7 @@ Value* round_to_bf16(llvm::IRBuilderBase& b, Value* x, Origin origin) {
 }
 
 Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x, Origin origin) {
+  if (Value* result = gpu::narrow_bf16(b, x)) return result;
   Value* bits = round_to_bf16(b, x, origin);
   return b.CreateTrunc(b.CreateLShr(bits, llvm::ConstantInt::get(bits->getType(), 16)),
                        as_wide(x, b.getInt16Ty()));
@@ -87,11 +88,13 @@ Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
 // f16 by the machine's instructions, which round and keep a NaN's payload as the code above does,
 // but make every NaN quiet on the way to f32 too.
 Value* widen_f16_quiet(llvm::IRBuilderBase& b, Value* x) {
+  if (Value* result = gpu::widen_f16(b, x)) return result;
   Value* result = avx512::widen_f16(b, x);
   return result != nullptr ? result : widen_f16(b, x);
 }
 
 Value* narrow_f16_fast(llvm::IRBuilderBase& b, Value* x) {
+  if (Value* result = gpu::narrow_f16(b, x)) return result;
   Value* result = avx512::narrow_f16(b, x);
   return result != nullptr ? result : narrow_f16(b, x);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/emit/gpu.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
 #include <array>
@@ -18,6 +19,29 @@ using Builder = llvm::IRBuilderBase;
 using Quarter = math::f64::parts::Quarter<EmittedF64, EmittedI64>;
 
 constexpr const char* kGpu = "plimsoll.gpu";
+constexpr int kHasBf16 = 80;
+
+// 0: no GPU.
+int compute_capability(Builder& b) {
+  const auto* known = b.GetInsertBlock()->getModule()->getNamedMetadata(kGpu);
+  if (known == nullptr) return 0;
+  const auto* number =
+      llvm::mdconst::extract<llvm::ConstantInt>(known->getOperand(0)->getOperand(0));
+  return static_cast<int>(number->getSExtValue());
+}
+
+// `f` of a scalar, or of each lane of a vector, whose results are of type `element`.
+template <typename F>
+Value* of_lanes(Builder& b, Value* x, llvm::Type* element, F f) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (vector == nullptr) return f(x);
+  const unsigned lanes = vector->getNumElements();
+  Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    result = b.CreateInsertElement(result, f(b.CreateExtractElement(x, lane)), lane);
+  }
+  return result;
+}
 
 // 64 bits of 2/pi from bit `first` after the point on; the table begins with a word of zeros, so
 // `first` may be down to -64.
@@ -214,10 +238,57 @@ llvm::Function* remainder_function(llvm::Module& module, llvm::Type* type) {
 
 }  // namespace
 
-void allow(llvm::Module& module) { module.getOrInsertNamedMetadata(kGpu); }
+void allow(llvm::Module& module, int compute_capability) {
+  llvm::LLVMContext& context = module.getContext();
+  auto* number = llvm::ConstantInt::getSigned(llvm::Type::getInt32Ty(context), compute_capability);
+  module.getOrInsertNamedMetadata(kGpu)->addOperand(
+      llvm::MDNode::get(context, {llvm::ConstantAsMetadata::get(number)}));
+}
 
 bool is_target(Builder& b) {
   return b.GetInsertBlock()->getModule()->getNamedMetadata(kGpu) != nullptr;
+}
+
+// One instruction rounds two numbers, and packs them.
+Value* narrow_bf16(Builder& b, Value* x) {
+  if (compute_capability(b) < kHasBf16) return nullptr;
+  const auto pair = [&](Value* low, Value* high) {
+    Value* both = b.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, {}, {high, low});
+    return b.CreateBitCast(both, b.getInt32Ty());
+  };
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (vector == nullptr) {
+    Value* one = b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x});
+    return b.CreateBitCast(one, b.getInt16Ty());
+  }
+  const unsigned lanes = vector->getNumElements();
+  const unsigned words = (lanes + 1) / 2;
+  Value* packed = llvm::PoisonValue::get(llvm::FixedVectorType::get(b.getInt32Ty(), words));
+  for (unsigned i = 0; i < words; ++i) {
+    Value* low = b.CreateExtractElement(x, std::uint64_t{2} * i);
+    Value* high = 2 * i + 1 < lanes ? b.CreateExtractElement(x, std::uint64_t{2} * i + 1) : low;
+    packed = b.CreateInsertElement(packed, pair(low, high), i);
+  }
+  auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), 2 * words);
+  Value* result = b.CreateBitCast(packed, halves);
+  if (2 * words == lanes) return result;
+  std::vector<int> first(lanes);
+  for (unsigned i = 0; i < lanes; ++i) first[i] = static_cast<int>(i);
+  return b.CreateShuffleVector(result, first);
+}
+
+Value* narrow_f16(Builder& b, Value* x) {
+  if (!is_target(b)) return nullptr;
+  return of_lanes(b, x, b.getInt16Ty(), [&](Value* lane) {
+    return b.CreateIntrinsic(llvm::Intrinsic::convert_to_fp16, {b.getFloatTy()}, {lane});
+  });
+}
+
+Value* widen_f16(Builder& b, Value* x) {
+  if (!is_target(b)) return nullptr;
+  return of_lanes(b, x, b.getFloatTy(), [&](Value* lane) {
+    return b.CreateIntrinsic(llvm::Intrinsic::convert_from_fp16, {b.getFloatTy()}, {lane});
+  });
 }
 
 llvm::Function* huge_argument_function(llvm::Module& module, llvm::StringRef symbol) {

@@ -10,9 +10,15 @@
 // calls no function of the host.
 namespace plimsoll::jit::gpu {
 
-// The code of `module` is for a GPU.
-void allow(llvm::Module& module);
+// The code of `module` is for a GPU of this compute capability (80 for 8.0) or a higher one.
+void allow(llvm::Module& module, int compute_capability);
 bool is_target(llvm::IRBuilderBase& b);
+
+// f32 (a scalar or vector) as 16-bit floats and back, by a GPU's own conversions: rounded to
+// nearest even, NaNs its own. Null where the target has none: no GPU, and bf16 before 8.0.
+llvm::Value* narrow_bf16(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* narrow_f16(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* widen_f16(llvm::IRBuilderBase& b, llvm::Value* x);
 
 // The function of a math::LaneFunction's symbol (huge_argument.h), f64 to f64, written into the
 // module where it is not there yet, with the bits of the host's.

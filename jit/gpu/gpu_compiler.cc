@@ -29,7 +29,7 @@ class CachingGpuCompiler final : public GpuCompiler {
       const std::lock_guard lock(mutex_);
       if (const auto* known = kernels_.find(key)) return *known;
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(const GpuCode code, write_gpu_code(instruction));
+    PLIMSOLL_ASSIGN_OR_RETURN(const GpuCode code, write_gpu_code(instruction, target_));
     auto kernel = std::make_shared<GpuKernel>();
     PLIMSOLL_ASSIGN_OR_RETURN(kernel->ptx, to_ptx(code, target_));
     kernel->name = code.name;

@@ -102,32 +102,40 @@ Status write_parts(GpuCode& code, const ir::Instruction& fusion,
   return ok_status();
 }
 
-Status optimize(llvm::Module& module) {
-  std::string problem;
-  llvm::raw_string_ostream stream(problem);
-  if (llvm::verifyModule(module, &stream)) {
-    return internal_error("generated code is invalid: " + stream.str());
-  }
-  clean_up(module, nullptr);
-  return ok_status();
-}
-
 }  // namespace
 
 bool is_gpu_library_kernel(const ir::Instruction& instruction) {
   return library_writer(instruction.opcode()) != nullptr;
 }
 
-Result<GpuCode> write_gpu_code(const ir::Instruction& instruction) {
+GpuCode new_gpu_code(GpuTarget target, std::string name, std::int64_t inputs,
+                     std::int64_t outputs) {
   GpuCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
   // NVPTX's own, so that sizes and alignments are known while code is written.
   code.module->setDataLayout("e-i64:64-i128:128-v16:16-v32:32-n16:32:64");
   code.module->setTargetTriple("nvptx64-nvidia-cuda");
-  gpu::allow(*code.module);
-  code.outputs = static_cast<std::int64_t>(ir::leaves(instruction.shape()).size());
-  code.inputs = instruction.operand_count();
+  gpu::allow(*code.module, target.compute_capability);
+  code.name = std::move(name);
+  code.inputs = inputs;
+  code.outputs = outputs;
+  return code;
+}
+
+Status finish_gpu_code(GpuCode& code) {
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  if (llvm::verifyModule(*code.module, &stream)) {
+    return internal_error("generated code is invalid: " + stream.str());
+  }
+  clean_up(*code.module, nullptr);
+  return ok_status();
+}
+
+Result<GpuCode> write_gpu_code(const ir::Instruction& instruction, GpuTarget target) {
+  GpuCode code = new_gpu_code(target, "", instruction.operand_count(),
+                              static_cast<std::int64_t>(ir::leaves(instruction.shape()).size()));
   const auto parts = ir::horizontal_parts(instruction);
   if (!parts.empty()) {
     PLIMSOLL_RETURN_IF_ERROR(write_parts(code, instruction, parts));
@@ -142,7 +150,7 @@ Result<GpuCode> write_gpu_code(const ir::Instruction& instruction) {
                      numbers(graph.roots().size()), &graph};
     PLIMSOLL_RETURN_IF_ERROR(write_graph(writer));
   }
-  PLIMSOLL_RETURN_IF_ERROR(optimize(*code.module));
+  PLIMSOLL_RETURN_IF_ERROR(finish_gpu_code(code));
   return code;
 }
 

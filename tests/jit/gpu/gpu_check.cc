@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/jit/gpu/gpu_check.h"
 
+#include <llvm/Support/raw_ostream.h>
+
 #include <cstring>
 #include <memory>
 
-#include "jit/gpu/gpu_kernel.h"
+#include "jit/gpu/gpu_code.h"
 #include "runtime/base/index.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/fusions/in_place.h"
@@ -105,33 +107,21 @@ std::string difference(const std::vector<Literal>& expected, const std::vector<L
   return "";
 }
 
-}  // namespace
-
-Result<std::vector<Literal>> run_on_cpu(const device::Kernel& kernel,
-                                        const ir::Instruction& instruction,
-                                        const std::vector<Literal>& operands) {
-  const auto leaves = ir::leaves(instruction.shape());
-  LaunchBuffers buffers(instruction, operands, kernel.workspace_bytes());
-  auto& [inputs, outputs, workspace] = buffers;
-  std::vector<const void*> input_pointers;
-  std::vector<void*> output_pointers;
-  for (GpuBuffer& input : inputs) input_pointers.push_back(input.data());
-  for (GpuBuffer& output : outputs) output_pointers.push_back(output.data());
-  const auto device = device::cpu_device();
-  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device->create_stream());
-  PLIMSOLL_RETURN_IF_ERROR(
-      kernel.launch(*stream, {input_pointers, output_pointers, workspace.data()}));
-  std::vector<Literal> results;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    results.push_back(Literal::from_bytes(*leaves[i], outputs[i].contents()));
+std::string text_for(GpuTarget target, const ir::Instruction& instruction) {
+  std::string text;
+  if (const auto code = write_gpu_code(instruction, target); code.ok()) {
+    llvm::raw_string_ostream stream(text);
+    code->module->getNamedMetadata("plimsoll.gpu")->eraseFromParent();
+    code->module->print(stream, nullptr);
   }
-  return results;
+  return text;
 }
 
-std::string check_on_gpu(
-    const ir::Instruction& instruction, const std::vector<Literal>& operands, GpuCheck& totals,
+std::string check_for(
+    GpuTarget target, const ir::Instruction& instruction, const std::vector<Literal>& operands,
+    GpuCheck& totals,
     const std::function<std::string(const std::vector<Literal>& results)>& compare) {
-  auto kernel = EmulatedKernel::create(instruction);
+  auto kernel = EmulatedKernel::create(instruction, target);
   if (!kernel.ok()) return kernel.status().to_string();
   ++totals.kernels;
   const auto check = [&](int reuse, ThreadOrder order) -> std::string {
@@ -163,6 +153,41 @@ std::string check_on_gpu(
   return "";
 }
 
+}  // namespace
+
+Result<std::vector<Literal>> run_on_cpu(const device::Kernel& kernel,
+                                        const ir::Instruction& instruction,
+                                        const std::vector<Literal>& operands) {
+  const auto leaves = ir::leaves(instruction.shape());
+  LaunchBuffers buffers(instruction, operands, kernel.workspace_bytes());
+  auto& [inputs, outputs, workspace] = buffers;
+  std::vector<const void*> input_pointers;
+  std::vector<void*> output_pointers;
+  for (GpuBuffer& input : inputs) input_pointers.push_back(input.data());
+  for (GpuBuffer& output : outputs) output_pointers.push_back(output.data());
+  const auto device = device::cpu_device();
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device->create_stream());
+  PLIMSOLL_RETURN_IF_ERROR(
+      kernel.launch(*stream, {input_pointers, output_pointers, workspace.data()}));
+  std::vector<Literal> results;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    results.push_back(Literal::from_bytes(*leaves[i], outputs[i].contents()));
+  }
+  return results;
+}
+
+// Older GPUs have other code where it rounds to bf16.
+std::string check_on_gpu(
+    const ir::Instruction& instruction, const std::vector<Literal>& operands, GpuCheck& totals,
+    const std::function<std::string(const std::vector<Literal>& results)>& compare) {
+  constexpr GpuTarget kOld{75}, kNew{80};
+  const std::string message = check_for(kOld, instruction, operands, totals, compare);
+  if (!message.empty() || text_for(kOld, instruction) == text_for(kNew, instruction))
+    return message;
+  ++totals.newer;
+  const std::string newer = check_for(kNew, instruction, operands, totals, compare);
+  return newer.empty() ? newer : "compute capability 8.0: " + newer;
+}
 std::string check_on_gpu(const ir::Instruction& instruction, const std::vector<Literal>& operands,
                          GpuCheck& totals) {
   const auto expected = launch(instruction, operands, cpu_compiler(), {});

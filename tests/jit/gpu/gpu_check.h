@@ -14,6 +14,7 @@ namespace plimsoll::jit::testing {
 
 struct GpuCheck {
   std::int64_t kernels = 0, launches = 0, in_place = 0;
+  std::int64_t newer = 0;  // of them checked once more for a GPU that has more instructions
 };
 
 // The array leaves of what `kernel` computes of `operands`, launched on the CPU.
@@ -21,7 +22,8 @@ Result<std::vector<ir::Literal>> run_on_cpu(const device::Kernel& kernel,
                                             const ir::Instruction& instruction,
                                             const std::vector<ir::Literal>& operands);
 
-// Runs the emulated GPU kernel of `instruction` on `operands` in several orders of the threads, and
+// Runs the emulated GPU kernel of `instruction` on `operands` in several orders of the threads, for
+// an old GPU and, where that is other code, for a newer one, and
 // with a result in the buffer of an operand where ir::may_reuse_operand allows it. Returns what
 // broke: an error, bytes written where none may be, or what `compare` says of the results.
 std::string check_on_gpu(

@@ -64,6 +64,7 @@ TEST_P(GpuOpCases, HaveTheBitsOfTheCpu) {
   }
   EXPECT_GT(totals.kernels, 50);
   EXPECT_GT(totals.in_place, 10);
+  EXPECT_GT(totals.newer, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, GpuOpCases, ::testing::Range(0, kGpuShards));

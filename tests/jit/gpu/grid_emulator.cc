@@ -9,6 +9,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
@@ -111,6 +112,7 @@ bool makes_nan(const llvm::Instruction& instruction) {
     case llvm::Intrinsic::floor:
     case llvm::Intrinsic::ceil:
       return true;
+    case llvm::Intrinsic::convert_from_fp16:
     default:
       return false;
   }
@@ -135,6 +137,42 @@ void make_nans(llvm::Module& module) {
 }
 
 struct SharedMemory {
+// An f32 as the bits of a bf16, in the lower half of 32.
+llvm::Value* bf16_of(llvm::IRBuilder<>& b, llvm::Value* x) {
+  llvm::Value* bits = b.CreateBitCast(x, b.getInt32Ty());
+  llvm::Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), b.getInt32(1));
+  llvm::Value* near = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, b.getInt32(0x7fff)), odd), 16);
+  return b.CreateSelect(b.CreateFCmpUNO(x, x), b.getInt32(0x7fff), near);
+}
+
+// Conversions that the host may not have, or whose NaNs are others.
+void replace_conversions(llvm::Module& module) {
+  std::vector<llvm::IntrinsicInst*> calls;
+  for (llvm::Function& function : module) {
+    for (llvm::Instruction& instruction : llvm::instructions(function)) {
+      if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction)) calls.push_back(call);
+    }
+  }
+  for (llvm::IntrinsicInst* call : calls) {
+    llvm::IRBuilder<> b(call->getNextNode());
+    const llvm::Intrinsic::ID id = call->getIntrinsicID();
+    if (id == llvm::Intrinsic::convert_to_fp16) {
+      llvm::Value* x = call->getArgOperand(0);
+      llvm::Value* result = b.CreateSelect(b.CreateFCmpUNO(x, x), b.getInt16(0x7fff), call);
+      call->replaceUsesWithIf(result, [&](llvm::Use& use) { return use.getUser() != result; });
+    } else if (id == llvm::Intrinsic::nvvm_f2bf16_rn) {
+      llvm::Value* bits = b.CreateTrunc(bf16_of(b, call->getArgOperand(0)), b.getInt16Ty());
+      call->replaceAllUsesWith(b.CreateBitCast(bits, call->getType()));
+      call->eraseFromParent();
+    } else if (id == llvm::Intrinsic::nvvm_ff2bf16x2_rn) {
+      llvm::Value* high = b.CreateShl(bf16_of(b, call->getArgOperand(0)), 16);
+      llvm::Value* both = b.CreateOr(high, bf16_of(b, call->getArgOperand(1)));
+      call->replaceAllUsesWith(b.CreateBitCast(both, call->getType()));
+      call->eraseFromParent();
+    }
+  }
+}
+
   std::string symbol;
   std::int64_t bytes = 0;
   std::byte* address = nullptr;
@@ -145,7 +183,7 @@ Result<bool> replace_intrinsics(llvm::Module& module) {
   bool waits = false;
   std::vector<llvm::Function*> done;
   for (llvm::Function& function : module) {
-    if (!function.getName().starts_with("llvm.nvvm.")) continue;
+    if (!function.getName().starts_with("llvm.nvvm.") || function.use_empty()) continue;
     const auto* found =
         std::find_if(std::begin(kReplacements), std::end(kReplacements),
                      [&](const Replacement& r) { return function.getName() == r.intrinsic; });

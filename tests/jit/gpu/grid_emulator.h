@@ -27,13 +27,21 @@ struct ThreadOrder {
 
 // One kernel. Threads are fibers, blocks run one after the other. Of a GPU it has blocks, warps of
 // 32 threads, shared memory (which holds rubbish at a block's start), barriers of blocks and warps,
-// exchange of registers in a warp, and NaNs: the result of f32 arithmetic that is one is
-// 0x7fffffff. A barrier or an exchange that not all threads come to is an error, as is a pointer
-// that is no multiple of kGpuAlignment. Use one at a time; thread-safe otherwise.
+// exchange of registers in a warp, conversions to 16-bit floats, and NaNs: the result of f32
+// arithmetic that is one is 0x7fffffff, that of rounding to 16 bits 0x7fff. A barrier or an
+// exchange that not all threads come to is an error, as is a pointer that is no multiple of
+// kGpuAlignment, but for the word that launches report by. Use one at a time; thread-safe
+// otherwise.
 class EmulatedKernel {
  public:
   // UNIMPLEMENTED where GpuCompiler::compile says so.
-  static Result<std::unique_ptr<EmulatedKernel>> create(const ir::Instruction& instruction);
+  static Result<std::unique_ptr<EmulatedKernel>> create(const ir::Instruction& instruction,
+                                                        GpuTarget target = {});
+  // One direction of a codec.
+  static Result<std::unique_ptr<EmulatedKernel>> encoder(const ir::Codec& codec,
+                                                         const ir::Shape& shape);
+  static Result<std::unique_ptr<EmulatedKernel>> decoder(const ir::Codec& codec,
+                                                         const ir::Shape& shape);
   // Of LLVM IR as the code generator writes it; the launches are the caller's.
   static Result<std::unique_ptr<EmulatedKernel>> of_text(std::string_view text,
                                                          std::vector<GpuLaunch> launches);
