@@ -158,6 +158,16 @@ Value* GpuEntry::share(llvm::Type* element, std::int64_t count) {
   return memory;
 }
 
+Value* GpuEntry::load_element(Value* base, ir::DType dtype, Value* place) {
+  llvm::Type* type = memory_type(b_.getContext(), dtype, 1);
+  return to_register(b_, b_.CreateLoad(type, b_.CreateInBoundsGEP(type, base, place)), dtype);
+}
+
+void GpuEntry::store_element(Value* base, ir::DType dtype, Value* place, Value* value) {
+  llvm::Type* type = memory_type(b_.getContext(), dtype, 1);
+  b_.CreateStore(to_memory(b_, value, dtype), b_.CreateInBoundsGEP(type, base, place));
+}
+
 GpuLaunch& GpuEntry::launch(std::int64_t threads) {
   b_.CreateRetVoid();
   llvm::LLVMContext& context = b_.getContext();

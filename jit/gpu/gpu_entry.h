@@ -75,6 +75,10 @@ class GpuEntry {
   // `count` elements that the block shares, undefined at first.
   llvm::Value* share(llvm::Type* element, std::int64_t count);
 
+  // Element `place` of an array in memory, as a register has it.
+  llvm::Value* load_element(llvm::Value* base, ir::DType dtype, llvm::Value* place);
+  void store_element(llvm::Value* base, ir::DType dtype, llvm::Value* place, llvm::Value* value);
+
   // Ends the entry, and adds a launch of `threads` threads at least.
   GpuLaunch& launch(std::int64_t threads);
 

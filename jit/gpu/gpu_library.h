@@ -22,6 +22,13 @@ Status write_gpu_scatter(GpuWriter& writer);
 Status write_gpu_reduce_window(GpuWriter& writer);
 Status write_gpu_select_and_scatter(GpuWriter& writer);
 
+// The computation on the operands' elements.
+Status write_gpu_map(GpuWriter& writer);
+
+// A stable merge sort with the CPU's merges, so the same bits, comparators that are no order
+// included.
+Status write_gpu_sort(GpuWriter& writer);
+
 // Philox, as runtime/base/philox.h: the same bits.
 Status write_gpu_random_bits(GpuWriter& writer);
 

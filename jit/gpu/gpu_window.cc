@@ -142,18 +142,6 @@ class WindowCode {
   const std::vector<WindowSpan>& spans_;
 };
 
-Value* element_at(GpuEntry& entry, Value* base, DType dtype, Value* place) {
-  llvm::IRBuilder<>& b = entry.builder();
-  llvm::Type* type = memory_type(b.getContext(), dtype, 1);
-  return to_register(b, b.CreateLoad(type, b.CreateInBoundsGEP(type, base, place)), dtype);
-}
-
-void store_at(GpuEntry& entry, Value* base, DType dtype, Value* place, Value* value) {
-  llvm::IRBuilder<>& b = entry.builder();
-  llvm::Type* type = memory_type(b.getContext(), dtype, 1);
-  b.CreateStore(to_memory(b, value, dtype), b.CreateInBoundsGEP(type, base, place));
-}
-
 // Registers that change from turn to turn.
 class Running {
  public:
@@ -277,7 +265,7 @@ Status write_gpu_reduce_window(GpuWriter& writer) {
     Values next;
     for (std::size_t i = 0; i < count; ++i) {
       Value* value =
-          element_at(entry, entry.function().input(static_cast<int>(i)), fold.dtypes[i], place);
+          entry.load_element(entry.function().input(static_cast<int>(i)), fold.dtypes[i], place);
       next.push_back(emit_convert(b, value, fold.dtypes[i], fold.taken(i)));
     }
     auto sum = fold.combine(b, running.load(), next);
@@ -292,16 +280,16 @@ Status write_gpu_reduce_window(GpuWriter& writer) {
     const auto leaves = ir::leaves(instruction.shape());
     for (std::size_t i = 0; i < count; ++i) {
       const DType to = leaves[i]->dtype();
-      store_at(entry, entry.function().output(static_cast<int>(i)), to, place,
-               emit_convert(b, values[i], fold.accumulators[i], to));
+      entry.store_element(entry.function().output(static_cast<int>(i)), to, place,
+                          emit_convert(b, values[i], fold.accumulators[i], to));
     }
   };
   Value* thread = entry.thread();
   entry.when(b.CreateICmpULT(thread, entry.number(threads)), [&] {
     Values initial;
     for (std::size_t i = 0; i < count; ++i) {
-      Value* value = element_at(entry, entry.function().input(static_cast<int>(count + i)),
-                                fold.dtypes[i], entry.number(0));
+      Value* value = entry.load_element(entry.function().input(static_cast<int>(count + i)),
+                                        fold.dtypes[i], entry.number(0));
       initial.push_back(emit_convert(b, value, fold.dtypes[i], fold.accumulators[i]));
     }
     running.store(initial);
@@ -359,7 +347,7 @@ Status write_gpu_select_and_scatter(GpuWriter& writer) {
       code.for_elements(code.split(thread, [](const WindowSpan& span) { return span.windows; }),
                         [&](Value* place) {
                           Value* candidate =
-                              element_at(entry, entry.function().input(0), dtype, place);
+                              entry.load_element(entry.function().input(0), dtype, place);
                           Value* now = b.CreateLoad(index, chosen);
                           Value* before = best.load()[0];
                           Value* keeps = apply(b, *instruction.select(), before, candidate);
@@ -378,7 +366,7 @@ Status write_gpu_select_and_scatter(GpuWriter& writer) {
   Running running(entry, {dtype});
   Value* thread = entry.thread();
   entry.when(b.CreateICmpULT(thread, entry.number(operand.element_count())), [&] {
-    running.store({element_at(entry, entry.function().input(2), dtype, entry.number(0))});
+    running.store({entry.load_element(entry.function().input(2), dtype, entry.number(0))});
     if (windows > 0) {
       code.for_windows(
           code.split(thread, [](const WindowSpan& span) { return span.elements; }),
@@ -387,12 +375,12 @@ Status write_gpu_select_and_scatter(GpuWriter& writer) {
                 entry.index_type(),
                 b.CreateInBoundsGEP(entry.index_type(), entry.function().workspace, window));
             entry.when(b.CreateICmpEQ(choice, thread), [&] {
-              Value* given = element_at(entry, entry.function().input(1), dtype, window);
+              Value* given = entry.load_element(entry.function().input(1), dtype, window);
               running.store({apply(b, *instruction.scatter(), running.load()[0], given)});
             });
           });
     }
-    store_at(entry, entry.function().output(0), dtype, thread, running.load()[0]);
+    entry.store_element(entry.function().output(0), dtype, thread, running.load()[0]);
   });
   entry.launch(operand.element_count());
   return status;

@@ -43,6 +43,10 @@ GpuKernelWriter library_writer(ir::Opcode opcode) {
       return write_gpu_select_and_scatter;
     case ir::Opcode::rng_bit_generator:
       return write_gpu_random_bits;
+    case ir::Opcode::sort:
+      return write_gpu_sort;
+    case ir::Opcode::map:
+      return write_gpu_map;
     default:
       return nullptr;
   }

@@ -89,7 +89,7 @@ TEST(GpuLibrary, OpCasesHaveTheBitsOfTheCpuButForSumsOfProducts) {
   }
   for (const ir::Opcode opcode :
        {ir::Opcode::dot, ir::Opcode::convolution, ir::Opcode::scatter, ir::Opcode::reduce_window,
-        ir::Opcode::select_and_scatter, ir::Opcode::rng_bit_generator}) {
+        ir::Opcode::select_and_scatter, ir::Opcode::rng_bit_generator, ir::Opcode::sort}) {
     EXPECT_GT(checked[opcode], 2) << ir::to_string(opcode);
   }
   for (const std::string& message : refused) {

@@ -129,12 +129,10 @@ TEST(GpuCompiler, SharesKernelsAndSaysWhatItRefuses) {
   EXPECT_EQ((*one)->launches.size(), 1u);
   EXPECT_EQ((*one)->launches[0].arguments, (std::vector<int>{0, 1, 2}));
 
-  const auto sort = parse(
-      "c { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT l = pred[] compare(a, b), "
-      "direction=LT }\nENTRY e { p = f32[9] parameter(0)\n ROOT r = f32[9] sort(p), "
-      "dimensions={0}, "
-      "to_apply=c }");
-  EXPECT_EQ(compiler->compile(*sort->entry()->root()).status().code(), StatusCode::unimplemented);
+  const auto rng = parse(
+      "ENTRY e { p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT r = f32[9] rng(p, q), "
+      "distribution=rng_uniform }");
+  EXPECT_EQ(compiler->compile(*rng->entry()->root()).status().code(), StatusCode::unimplemented);
   EXPECT_EQ(GpuCompiler::create({60}).status().code(), StatusCode::unimplemented);
 }
 
