@@ -36,7 +36,7 @@ Status finish_gpu_code(GpuCode& code);
 // Of what the JIT has a kernel for; else UNIMPLEMENTED with the reason. Already optimized.
 Result<GpuCode> write_gpu_code(const ir::Instruction& instruction, GpuTarget target = {});
 
-// Of an operation that the JIT does not fuse (gpu_library.h).
+// Of an operation that the JIT does not fuse (gpu_library.h): GpuCode::is_library.
 bool is_gpu_library_kernel(const ir::Instruction& instruction);
 
 // The module as PTX.

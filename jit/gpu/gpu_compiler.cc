@@ -37,6 +37,7 @@ class CachingGpuCompiler final : public GpuCompiler {
     kernel->inputs = code.inputs;
     kernel->outputs = code.outputs;
     kernel->workspace_bytes = code.workspace_bytes;
+    kernel->is_library = code.is_library;
     std::shared_ptr<const GpuKernel> result = std::move(kernel);
     if (!key.empty()) {
       const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "jit/emit/elementwise.h"
+#include "jit/gpu/gpu_tiles.h"
 #include "jit/graph/reduction_shape.h"
 #include "runtime/base/index.h"
 
@@ -14,11 +15,6 @@ namespace {
 using ir::DType;
 using llvm::Value;
 
-// A block makes a tile of kTile * kTile results, each of its 16 * 16 threads 4 * 4 of them; kDepth
-// positions of both operands lie in shared memory, in rows that are kSkew longer than a tile, so
-// that neighbouring positions are in different banks.
-constexpr std::int64_t kTile = 64, kDepth = 16, kSkew = 4, kSide = 16, kOwn = 4;
-constexpr std::int64_t kLoads = kTile * kDepth / kBlockThreads;
 // Fewer blocks than that are made more by cutting the contracted positions, in parts of kLeastPart
 // at least.
 constexpr std::int64_t kFewBlocks = 128, kManyBlocks = 256, kLeastPart = 512;

@@ -36,6 +36,7 @@ struct GpuKernel {
   std::vector<GpuLaunch> launches;
   std::int64_t inputs = 0, outputs = 0;  // array leaves of the operands and of the result
   std::int64_t workspace_bytes = 0;
+  bool is_library = false;  // of what no fusion takes (gpu_library.h), or of a codec
 };
 
 inline constexpr std::int64_t kGpuAlignment = 16;

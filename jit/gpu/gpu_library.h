@@ -22,6 +22,12 @@ Status write_gpu_scatter(GpuWriter& writer);
 Status write_gpu_reduce_window(GpuWriter& writer);
 Status write_gpu_select_and_scatter(GpuWriter& writer);
 
+// A fusion that is an attention (ir/fusions/attention.h): tiles of queries by tiles of keys,
+// softmax along the way, no array of the scores' size. In f32, in one order, that of the positions.
+// UNIMPLEMENTED, so that it is computed as it is written, for heads of more columns than a thread
+// has registers for: 256 of the values, backward 128.
+Status write_gpu_attention(GpuWriter& writer);
+
 // The computation on the operands' elements.
 Status write_gpu_map(GpuWriter& writer);
 

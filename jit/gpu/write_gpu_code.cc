@@ -15,6 +15,7 @@
 #include "jit/gpu/gpu_rows.h"
 #include "jit/keys/canonical.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::jit {
@@ -29,8 +30,8 @@ Status write_graph(GpuWriter& writer) {
 using GpuKernelWriter = Status (*)(GpuWriter&);
 
 // What the CPU has kernels of its own for; null: the JIT compiles it, or nobody does.
-GpuKernelWriter library_writer(ir::Opcode opcode) {
-  switch (opcode) {
+GpuKernelWriter library_writer(const ir::Instruction& instruction) {
+  switch (instruction.opcode()) {
     case ir::Opcode::dot:
       return write_gpu_dot;
     case ir::Opcode::convolution:
@@ -47,6 +48,8 @@ GpuKernelWriter library_writer(ir::Opcode opcode) {
       return write_gpu_sort;
     case ir::Opcode::map:
       return write_gpu_map;
+    case ir::Opcode::fusion:
+      return ir::claims_attention(instruction) ? write_gpu_attention : nullptr;
     default:
       return nullptr;
   }
@@ -109,7 +112,7 @@ Status write_parts(GpuCode& code, const ir::Instruction& fusion,
 }  // namespace
 
 bool is_gpu_library_kernel(const ir::Instruction& instruction) {
-  return library_writer(instruction.opcode()) != nullptr;
+  return library_writer(instruction) != nullptr;
 }
 
 GpuCode new_gpu_code(GpuTarget target, std::string name, std::int64_t inputs,
@@ -143,8 +146,9 @@ Result<GpuCode> write_gpu_code(const ir::Instruction& instruction, GpuTarget tar
   const auto parts = ir::horizontal_parts(instruction);
   if (!parts.empty()) {
     PLIMSOLL_RETURN_IF_ERROR(write_parts(code, instruction, parts));
-  } else if (const GpuKernelWriter write = library_writer(instruction.opcode())) {
+  } else if (const GpuKernelWriter write = library_writer(instruction)) {
     code.name = ir::to_string(instruction.opcode());
+    code.is_library = true;
     GpuWriter writer{code, instruction, numbers(at(code.inputs)), numbers(at(code.outputs))};
     PLIMSOLL_RETURN_IF_ERROR(write(writer));
   } else {

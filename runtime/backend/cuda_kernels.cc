@@ -64,6 +64,8 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::load(
   made.workspace_bytes = code->workspace_bytes;
   for (const jit::GpuLaunch& launch : code->launches) {
     made.launches.push_back({launch.entry, launch.grid, launch.block, launch.shared_bytes,
+  // Codecs are fused into what the JIT compiles alone.
+  made.origin = code->is_library ? device::KernelOrigin::own : device::KernelOrigin::jit;
                              launch.arguments, launch.unless_input, launch.unless_output});
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const CudaKernel> kernel,
