@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "jit/emit/elementwise.h"
 #include "jit/emit/value_emitter.h"
 #include "jit/graph/reduction_shape.h"
 #include "jit/loops/loop_nest.h"
@@ -16,13 +17,22 @@ namespace {
 using llvm::Value;
 
 constexpr int kMostLanes = 8, kCostlyLanes = 4;
+// The side of tiles that pass through shared memory, where loops of half of it at least are worth
+// one; of so many operands at most.
+constexpr std::int64_t kStagedTile = 32, kStagedRows = kBlockThreads / kStagedTile;
+constexpr std::size_t kMostStaged = 4;
 
 // A nest as a grid: thread t computes the `width_` elements from t * width_ on, which lie side by
 // side along the innermost loop, with accesses of 16 bytes where elements are read and written in
 // their order. What is left of a single loop is computed element by element.
 //
-// Example: f32[1000] + f32[1000] at a width of 4: 250 threads. f32[30,17] transposed: the loops are
-// 17 and 30, a thread computes one element, whose place is found by dividing the thread's number.
+// Operands that are read far apart along the innermost loop and side by side along another one
+// (transposes) come by way of shared memory: a block has a tile of 32 by 32 elements, which its
+// threads read with neighbours along the other loop, and compute with neighbours along the
+// innermost one (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
+//
+// Example: f32[1000] + f32[1000] at a width of 4: 250 threads. f32[30,15] transposed: the loops are
+// 15 and 30, a thread computes one element, whose place is found by dividing the thread's number.
 class LoopGrid {
  public:
   LoopGrid(GpuWriter& writer, const LoopNest& nest)
@@ -37,11 +47,13 @@ class LoopGrid {
       position_ = space_.add(space_.scale(position_, extent), loops_.back());
     }
     width_ = choose_width();
+    choose_staged();
     if (entry_.index_type()->getBitWidth() == 32) emitter_.use_narrow_indices();
     emitter_.align_buffers(kGpuAlignment);
   }
 
   Result<GpuLaunch*> write() {
+    if (!staged_.empty()) return write_tiles();
     llvm::IRBuilder<>& b = entry_.builder();
     const std::int64_t threads = divide_up(total_, width_);
     Value* thread = entry_.thread();
@@ -80,6 +92,98 @@ class LoopGrid {
     return static_cast<int>(std::max<std::int64_t>(width, 1));
   }
 
+  // What a thread of a tile reads for another one.
+  struct Staged {
+    Load load;
+    Value* memory;  // [kStagedTile][kStagedTile + 1], in rows along the other loop
+  };
+
+  void choose_staged() {
+    const int across = choose_tiled_loop(graph_, nest_, extents_);
+    if (across < 0 || extents_.back() < kStagedTile / 2 || extents_[at(across)] < kStagedTile / 2)
+      return;
+    if (loops_.back().is_constant() || loops_[at(across)].is_constant()) return;
+    constexpr std::int64_t kFarApart = 16;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      const std::int64_t step = load.position.coefficient(loops_.back().terms[0].first);
+      if (step < kFarApart || staged_.size() == kMostStaged ||
+          load.position.coefficient(loops_[at(across)].terms[0].first) != 1 ||
+          !is_always_there(load)) {
+        continue;
+      }
+      llvm::Type* type = memory_type(entry_.builder().getContext(), load.dtype, 1);
+      staged_.push_back({load, entry_.share(type, kStagedTile * (kStagedTile + 1))});
+    }
+    across_ = across;
+  }
+
+  // Read whatever conditions the value has.
+  bool is_always_there(const Load& load) const {
+    const auto& inputs = graph_.inputs();
+    if (at(load.input) >= inputs.size()) return false;  // a table
+    const Range range = space_.range(load.position);
+    return range.lowest >= 0 && range.highest < inputs[at(load.input)]->element_count();
+  }
+
+  Result<GpuLaunch*> write_tiles() {
+    llvm::IRBuilder<>& b = entry_.builder();
+    const std::int64_t inner = extents_.back(), across = extents_[at(across_)];
+    const std::int64_t inner_tiles = divide_up(inner, kStagedTile);
+    const std::int64_t across_tiles = divide_up(across, kStagedTile);
+    std::int64_t blocks = inner_tiles * across_tiles;
+    Value* rest = entry_.block_in_grid();
+    Value* inner_first = b.CreateMul(entry_.split(&rest, inner_tiles), entry_.number(kStagedTile));
+    Value* across_first =
+        b.CreateMul(entry_.split(&rest, across_tiles), entry_.number(kStagedTile));
+    std::vector<Value*> places(extents_.size());
+    for (std::size_t i = extents_.size() - 1; i-- > 0;) {
+      if (static_cast<int>(i) == across_) continue;
+      places[i] = entry_.split(&rest, extents_[i]);
+      blocks *= extents_[i];
+    }
+    Value* high = b.CreateIntCast(entry_.thread_in_block(), entry_.index_type(), false);
+    Value* low = entry_.split(&high, kStagedTile);
+    // f(its place in the tile along the innermost loop, and along the other one).
+    const auto for_own = [&](bool reads, auto f) {
+      for (std::int64_t row = 0; row < kStagedTile; row += kStagedRows) {
+        Value* slow = b.CreateAdd(high, entry_.number(row));
+        Value* in_inner = reads ? slow : low;
+        Value* in_across = reads ? low : slow;
+        places.back() = b.CreateAdd(inner_first, in_inner);
+        places[at(across_)] = b.CreateAdd(across_first, in_across);
+        Value* exists = b.CreateAnd(b.CreateICmpULT(places.back(), entry_.number(inner)),
+                                    b.CreateICmpULT(places[at(across_)], entry_.number(across)));
+        Value* place =
+            b.CreateAdd(b.CreateMul(in_inner, entry_.number(kStagedTile + 1)), in_across);
+        entry_.when(exists, [&] { f(place); });
+      }
+    };
+    const auto type_of = [&](const Staged& staged) {
+      return memory_type(b.getContext(), staged.load.dtype, 1);
+    };
+    for_own(true, [&](Value* place) {
+      open(places, 1);
+      for (const Staged& staged : staged_) {
+        Value* from =
+            b.CreateInBoundsGEP(type_of(staged), entry_.function().input(staged.load.input),
+                                emitter_.first_lane(staged.load.position));
+        b.CreateStore(b.CreateLoad(type_of(staged), from),
+                      b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
+      }
+    });
+    entry_.barrier();
+    for_own(false, [&](Value* place) {
+      open(places, 1);
+      for (const Staged& staged : staged_) {
+        emitter_.stage(staged.load.input, staged.load.position,
+                       b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
+      }
+      write_values();
+    });
+    PLIMSOLL_RETURN_IF_ERROR(emitter_.status());
+    return &entry_.launch(blocks * kBlockThreads);
+  }
+
   void write_thread(Value* thread) {
     llvm::IRBuilder<>& b = entry_.builder();
     if (extents_.size() == 1) {
@@ -110,9 +214,15 @@ class LoopGrid {
 
   // All values before any store, so that an output may be the buffer of an input.
   void write_elements(const std::vector<Value*>& places, int width) {
+    open(places, width);
+    write_values();
+  }
+  void open(const std::vector<Value*>& places, int width) {
     emitter_.open_lanes(width, width);
     for (std::size_t i = 0; i + 1 < places.size(); ++i) emitter_.bind(loops_[i], places[i]);
     emitter_.bind_lane(loops_.back(), places.back());
+  }
+  void write_values() {
     std::vector<Value*> values;
     for (const Store& store : nest_.stores) {
       values.push_back(
@@ -137,6 +247,8 @@ class LoopGrid {
   std::vector<Affine> loops_;
   Affine position_;
   ValueEmitter emitter_;
+  std::vector<Staged> staged_;
+  int across_ = -1;  // the loop along which they are read
 };
 
 }  // namespace
