@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 
@@ -21,7 +22,8 @@ struct GpuLaunch {
   std::string entry;
   std::uint32_t grid = 1, block = 1;
   std::uint32_t shared_bytes = 0;  // beside what the entry declares itself
-  // The entry's pointers: numbers among all inputs, then all outputs, then the workspace.
+  // The entry's pointers: numbers among all inputs, then all outputs, then the workspace, then a
+  // word that the launch reports by: left as it is where all is well, else 1.
   std::vector<int> arguments;
   // Left out where this input and this output are the same buffer; -1: always launched.
   int unless_input = -1, unless_output = -1;
@@ -37,18 +39,22 @@ struct GpuKernel {
   std::int64_t inputs = 0, outputs = 0;  // array leaves of the operands and of the result
   std::int64_t workspace_bytes = 0;
   bool is_library = false;  // of what no fusion takes (gpu_library.h), or of a codec
+  bool from_disk = false;   // the compiler did not make it itself
 };
 
 inline constexpr std::int64_t kGpuAlignment = 16;
 
 // Compiles what the JIT compiles for the CPU (jit/README.md): loop fusions, reductions, row fusions
 // and horizontal fusions of those, of which equal ones (up to names) share a kernel; and of what
-// the library has its own kernels for what gpu_library.h names. Thread-safe.
+// the library has its own kernels for what gpu_library.h names. Kernels are kept in memory, and on
+// disk where options say so, by what tells instructions apart (structural_key.h); those with tables
+// of more than a kilobyte are compiled each time. Thread-safe.
 class GpuCompiler {
  public:
   // FAILED_PRECONDITION where LLVM came without its NVPTX target, UNIMPLEMENTED for a compute
   // capability below 75.
-  static Result<std::unique_ptr<GpuCompiler>> create(GpuTarget target);
+  static Result<std::unique_ptr<GpuCompiler>> create(GpuTarget target,
+                                                     const DiskCacheOptions& disk_cache = {});
   virtual ~GpuCompiler() = default;
   // UNIMPLEMENTED, with the reason, for what has no kernel.
   virtual Result<std::shared_ptr<const GpuKernel>> compile(const ir::Instruction& instruction) = 0;

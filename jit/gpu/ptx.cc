@@ -31,6 +31,19 @@ const char* ptx_feature(int compute_capability) {
   return compute_capability >= 100 ? "+ptx86" : compute_capability >= 90 ? "+ptx78" : "+ptx70";
 }
 
+// Without the numbers of calls, which LLVM counts over all modules of a process: equal modules have
+// equal texts.
+std::string without_call_numbers(llvm::StringRef text) {
+  constexpr llvm::StringLiteral kNumber = "// callseq ";
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t at = text.find(kNumber); at != llvm::StringRef::npos; at = text.find(kNumber)) {
+    result += text.take_front(at).rtrim(' ').str();
+    text = text.drop_front(std::min(text.find('\n', at), text.size()));
+  }
+  return result += text.str();
+}
+
 }  // namespace
 
 Status check_ptx_target() {
@@ -47,6 +60,10 @@ Status check_ptx_target() {
   return failed_precondition(
       "compile for a GPU: this build's LLVM has no NVPTX target (build with an LLVM that has it)");
 #endif
+}
+
+std::string ptx_target(GpuTarget target) {
+  return fmt::format("sm_{} {}", target.compute_capability, ptx_feature(target.compute_capability));
 }
 
 Result<std::string> to_ptx(const GpuCode& code, GpuTarget target) {
@@ -73,7 +90,7 @@ Result<std::string> to_ptx(const GpuCode& code, GpuTarget target) {
     return internal_error("compile for a GPU: the target has no assembly text");
   }
   passes.run(*copy);
-  return text.str().str();
+  return without_call_numbers(text);
 }
 
 }  // namespace plimsoll::jit

@@ -80,12 +80,6 @@ std::int64_t host_streaming_bytes(std::int64_t asked) {
   return last_level_cache_bytes();
 }
 
-std::string llvm_version() {
-  unsigned major = 0, minor = 0, patch = 0;
-  LLVMGetVersion(&major, &minor, &patch);  // of the library, not of the headers
-  return fmt::format("{}.{}.{}", major, minor, patch);
-}
-
 // Everything but the kernel that decides its object.
 std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target,
                         const KernelTarget& kernel_target, const Options& options) {
@@ -258,6 +252,12 @@ class OrcCompiler final : public NativeCompiler {
 };
 
 }  // namespace
+
+std::string llvm_version() {
+  unsigned major = 0, minor = 0, patch = 0;
+  LLVMGetVersion(&major, &minor, &patch);  // of the library, not of the headers
+  return fmt::format("{}.{}.{}", major, minor, patch);
+}
 
 Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(const Options& options) {
   initialize_llvm();

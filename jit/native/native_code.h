@@ -28,6 +28,9 @@ struct CodeListing {
   std::string assembly;  // empty unless asked for
 };
 
+// Of the library that is linked: "19.1.7".
+std::string llvm_version();
+
 // Turns kernels into object files for the host, and object files into machine code in memory,
 // through ORC. Thread-safe; every kernel has an LLVM context of its own, only linking is shared.
 // What it makes may outlive it.

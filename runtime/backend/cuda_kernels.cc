@@ -18,7 +18,9 @@ Result<std::shared_ptr<device::KernelProvider>> CudaKernels::create(
   if (gpu == nullptr) {
     return invalid_argument("device '" + std::string(device->name()) + "' is no GPU of NVIDIA's");
   }
-  auto compiler = jit::GpuCompiler::create({.compute_capability = gpu->facts().compute_capability});
+  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options options, jit::options_from_environment());
+  auto compiler = jit::GpuCompiler::create({.compute_capability = gpu->facts().compute_capability},
+                                           options.disk_cache);
   if (!compiler.ok()) return compiler.status().with_context(device->name());
   return std::shared_ptr<device::KernelProvider>(
       new CudaKernels(std::move(gpu), std::move(*compiler)));
@@ -72,7 +74,7 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::load(
                             CudaKernel::create(device_->context(), std::move(made)));
   const std::lock_guard lock(mutex_);
   std::erase_if(loaded_, [](const auto& entry) { return entry.second.kernel.expired(); });
-  ++statistics_.kernels_compiled;
+  ++(code->from_disk ? statistics_.kernels_loaded : statistics_.kernels_compiled);
   const auto [entry, is_new] = loaded_.try_emplace(code.get(), Loaded{code, kernel});
   if (!is_new) kernel = entry->second.kernel.lock();
   statistics_.peak_code_bytes = std::max(statistics_.peak_code_bytes, device_->overhead_bytes());

@@ -94,9 +94,10 @@ const std::vector<Room>& rooms() {
     folder("jit/emit", {"jit/graph"});
     folder("jit/loops", {"jit/emit"});
     folder("jit/reductions", {"jit/emit"});
-    folder("jit/gpu", {"jit/loops", "jit/reductions", "jit/keys", "runtime/ir/fusions"});
     folder("jit/cache", {"jit contract", "jit/graph"});
     folder("jit/native", {"jit contract", "jit/emit", "runtime/ir/text", "runtime/device/cpu"});
+    folder("jit/gpu", {"jit/loops", "jit/reductions", "jit/keys", "jit/cache", "jit/native",
+                       "runtime/ir/fusions", "runtime/ir/codec"});
     folder("jit/launch",
            {"jit/native", "jit/loops", "jit/keys", "runtime/device/cpu", "runtime/ir/fusions"});
     folder("jit", {"jit/launch", "jit/reductions", "jit/cache"});

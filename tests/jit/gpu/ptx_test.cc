@@ -69,6 +69,21 @@ TEST(Ptx, FunctionsAreOurOwn) {
   }
 }
 
+// Whatever was compiled before: LLVM numbers the calls of functions.
+TEST(Ptx, IsTheSameEveryTime) {
+  for (const char* op : {"sine", "tan"}) {
+    std::string first;
+    for (int i = 0; i < 2; ++i) {
+      GpuCompiler* compiler = gpu_compiler(75);
+      SKIP_WITHOUT_NVPTX(compiler);
+      const std::string ptx = ptx_of(*compiler, unary(op, "f64[9]"));
+      EXPECT_TRUE(holds(ptx, "call\\.uni")) << ptx;
+      EXPECT_TRUE(i == 0 || ptx == first) << op;
+      first = ptx;
+    }
+  }
+}
+
 TEST(Ptx, AccessesSixteenBytes) {
   GpuCompiler* compiler = gpu_compiler(75);
   SKIP_WITHOUT_NVPTX(compiler);
@@ -76,6 +91,22 @@ TEST(Ptx, AccessesSixteenBytes) {
     const std::string ptx = ptx_of(*compiler, unary("negate", shape));
     EXPECT_TRUE(holds(ptx, "ld\\.global\\.v[24]\\.")) << ptx;
     EXPECT_TRUE(holds(ptx, "st\\.global\\.v[24]\\.")) << ptx;
+  }
+}
+
+// One instruction for two bf16 where the GPU has it, and one for an f16 everywhere.
+TEST(Ptx, RoundsToSixteenBitsByInstructionsOfItsOwn) {
+  for (const int capability : {75, 80, 90}) {
+    GpuCompiler* compiler = gpu_compiler(capability);
+    SKIP_WITHOUT_NVPTX(compiler);
+    const auto product = [&](const std::string& dtype) {
+      const std::string type = dtype + "[1048576]";
+      return ptx_of(*compiler, "ENTRY e { p = " + type + " parameter(0)\n q = " + type +
+                                   " parameter(1)\n ROOT r = " + type + " multiply(p, q) }");
+    };
+    const std::string brain = product("bf16"), half = product("f16");
+    EXPECT_EQ(holds(brain, "cvt\\.rn\\.bf16x2\\.f32"), capability >= 80) << brain;
+    EXPECT_TRUE(holds(half, "cvt\\.rn\\.f16\\.f32") && holds(half, "cvt\\.f32\\.f16")) << half;
   }
 }
 
@@ -94,22 +125,6 @@ TEST(Ptx, IndexesInThirtyTwoBitsWhereArraysAreSmall) {
 TEST(Ptx, NamesTheArchitecture) {
   for (const int capability : {75, 80, 90}) {
     GpuCompiler* compiler = gpu_compiler(capability);
-// One instruction for two bf16 where the GPU has it, and one for an f16 everywhere.
-TEST(Ptx, RoundsToSixteenBitsByInstructionsOfItsOwn) {
-  for (const int capability : {75, 80, 90}) {
-    GpuCompiler* compiler = gpu_compiler(capability);
-    SKIP_WITHOUT_NVPTX(compiler);
-    const auto product = [&](const std::string& dtype) {
-      const std::string type = dtype + "[1048576]";
-      return ptx_of(*compiler, "ENTRY e { p = " + type + " parameter(0)\n q = " + type +
-                                   " parameter(1)\n ROOT r = " + type + " multiply(p, q) }");
-    };
-    const std::string brain = product("bf16"), half = product("f16");
-    EXPECT_EQ(holds(brain, "cvt\\.rn\\.bf16x2\\.f32"), capability >= 80) << brain;
-    EXPECT_TRUE(holds(half, "cvt\\.rn\\.f16\\.f32") && holds(half, "cvt\\.f32\\.f16")) << half;
-  }
-}
-
     SKIP_WITHOUT_NVPTX(compiler);
     const std::string ptx = ptx_of(*compiler, unary("abs", "f32[4]"));
     EXPECT_TRUE(holds(ptx, "\\.target sm_" + std::to_string(capability)));
