@@ -6,6 +6,7 @@
 
 #include "jit/cache/disk_cache.h"
 #include "jit/gpu/gpu_code.h"
+#include "jit/gpu/gpu_codec.h"
 #include "jit/gpu/gpu_kernel.h"
 #include "jit/gpu/gpu_kernel_text.h"
 #include "jit/keys/structural_key.h"
@@ -43,6 +44,20 @@ class CachingGpuCompiler final : public GpuCompiler {
       key.append(" ").append(instruction.attributes().find_extra("backend_config"));
     }
     return find_or_make(key, [&] { return write_gpu_code(instruction, target_); });
+  }
+
+  Result<GpuCodec> codec(const ir::Codec& codec, const ir::Shape& shape) override {
+    GpuCodec made;
+    for (const bool encode : {true, false}) {
+      const std::string key = fmt::format("{} {}, seed {}, of {}", encode ? "encode" : "decode",
+                                          ir::to_string(codec), codec.seed, shape.to_string());
+      std::shared_ptr<const GpuKernel>& kernel = encode ? made.encode : made.decode;
+      PLIMSOLL_ASSIGN_OR_RETURN(kernel, find_or_make(key, [&] {
+                                  return encode ? write_gpu_encoder(codec, shape)
+                                                : write_gpu_decoder(codec, shape);
+                                }));
+    }
+    return made;
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
 
 // Kernels for NVIDIA GPUs, as PTX: what is compiled, and how it is launched.
@@ -44,6 +45,11 @@ struct GpuKernel {
 
 inline constexpr std::int64_t kGpuAlignment = 16;
 
+// The two directions of a codec (device::CodecKernels).
+struct GpuCodec {
+  std::shared_ptr<const GpuKernel> encode, decode;
+};
+
 // Compiles what the JIT compiles for the CPU (jit/README.md): loop fusions, reductions, row fusions
 // and horizontal fusions of those, of which equal ones (up to names) share a kernel; and of what
 // the library has its own kernels for what gpu_library.h names. Kernels are kept in memory, and on
@@ -58,6 +64,8 @@ class GpuCompiler {
   virtual ~GpuCompiler() = default;
   // UNIMPLEMENTED, with the reason, for what has no kernel.
   virtual Result<std::shared_ptr<const GpuKernel>> compile(const ir::Instruction& instruction) = 0;
+  // INVALID_ARGUMENT for a codec that arrays of this dtype don't have.
+  virtual Result<GpuCodec> codec(const ir::Codec& codec, const ir::Shape& shape) = 0;
 };
 
 }  // namespace plimsoll::jit

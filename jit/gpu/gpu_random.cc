@@ -3,6 +3,7 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/gpu/gpu_library.h"
+#include "jit/gpu/gpu_philox.h"
 #include "runtime/base/philox.h"
 #include "runtime/ir/shapes/shape_inference.h"
 
@@ -11,11 +12,7 @@ namespace {
 
 using llvm::Value;
 
-struct RandomState {
-  Value *key, *low, *high;
-};
-
-RandomState load_random_state(GpuEntry& entry, std::int64_t words) {
+PhiloxState load_random_state(GpuEntry& entry, std::int64_t words) {
   llvm::IRBuilder<>& b = entry.builder();
   const auto word = [&](std::uint64_t i) {
     return b.CreateLoad(b.getInt64Ty(),
@@ -24,14 +21,15 @@ RandomState load_random_state(GpuEntry& entry, std::int64_t words) {
   return {word(0), word(1), word(words >= 3 ? 2 : 0)};
 }
 
-RandomState advanced(llvm::IRBuilder<>& b, const RandomState& state, Value* blocks) {
+PhiloxState advanced(llvm::IRBuilder<>& b, const PhiloxState& state, Value* blocks) {
   Value* low = b.CreateAdd(state.low, blocks);
   Value* carry = b.CreateZExt(b.CreateICmpULT(low, blocks), b.getInt64Ty());
   return {state.key, low, b.CreateAdd(state.high, carry)};
 }
 
-// philox::block.
-std::array<Value*, 4> random_block(llvm::IRBuilder<>& b, const RandomState& state) {
+}  // namespace
+
+std::array<Value*, 4> philox_block(llvm::IRBuilder<>& b, const PhiloxState& state) {
   const auto low = [&](Value* x) { return b.CreateTrunc(x, b.getInt32Ty()); };
   const auto high = [&](Value* x) { return low(b.CreateLShr(x, 32)); };
   std::array<Value*, 4> c = {low(state.low), high(state.low), low(state.high), high(state.high)};
@@ -50,8 +48,6 @@ std::array<Value*, 4> random_block(llvm::IRBuilder<>& b, const RandomState& stat
   }
   return c;
 }
-
-}  // namespace
 
 // A thread a block of four words; the first one also stores the new state, which is the old one's
 // buffer where that may be: so the state is stored by a launch of its own.
@@ -72,8 +68,8 @@ Status write_gpu_random_bits(GpuWriter& writer) {
     llvm::IRBuilder<>& b = entry.builder();
     Value* block = entry.thread();
     entry.when(b.CreateICmpULT(block, entry.number(blocks)), [&] {
-      const RandomState state = load_random_state(entry, words);
-      const auto drawn = random_block(b, advanced(b, state, b.CreateZExt(block, b.getInt64Ty())));
+      const PhiloxState state = load_random_state(entry, words);
+      const auto drawn = philox_block(b, advanced(b, state, b.CreateZExt(block, b.getInt64Ty())));
       llvm::Type* type = b.getIntNTy(static_cast<unsigned>(8 * bytes));
       Value* first = b.CreateMul(block, entry.number(per_block));
       for (std::int64_t i = 0; i < per_block; ++i) {
@@ -100,7 +96,7 @@ Status write_gpu_random_bits(GpuWriter& writer) {
   GpuEntry entry(writer, kWarp);
   llvm::IRBuilder<>& b = entry.builder();
   entry.when(b.CreateIsNull(entry.thread()), [&] {
-    const RandomState next = advanced(b, load_random_state(entry, words),
+    const PhiloxState next = advanced(b, load_random_state(entry, words),
                                       b.getInt64(static_cast<std::uint64_t>(blocks)));
     const std::array<Value*, 3> values = {next.key, next.low, next.high};
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(words); ++i) {

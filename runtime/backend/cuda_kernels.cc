@@ -64,10 +64,10 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::load(
   made.inputs = at(code->inputs);
   made.outputs = at(code->outputs);
   made.workspace_bytes = code->workspace_bytes;
-  for (const jit::GpuLaunch& launch : code->launches) {
-    made.launches.push_back({launch.entry, launch.grid, launch.block, launch.shared_bytes,
   // Codecs are fused into what the JIT compiles alone.
   made.origin = code->is_library ? device::KernelOrigin::own : device::KernelOrigin::jit;
+  for (const jit::GpuLaunch& launch : code->launches) {
+    made.launches.push_back({launch.entry, launch.grid, launch.block, launch.shared_bytes,
                              launch.arguments, launch.unless_input, launch.unless_output});
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const CudaKernel> kernel,
@@ -94,8 +94,16 @@ std::vector<Result<std::shared_ptr<const device::Kernel>>> CudaKernels::kernels(
 }
 
 Result<device::CodecKernels> CudaKernels::codec(const ir::Codec& codec, const ir::Shape& shape) {
-  return unimplemented(std::string(device_->name()) + ": no kernels for the codec " +
-                       std::string(ir::codec_info(codec.kind).name) + " of " + shape.to_string());
+  const auto start = std::chrono::steady_clock::now();
+  auto code = compiler_->codec(codec, shape);
+  if (!code.ok()) return code.status().with_context(device_->name());
+  device::CodecKernels made;
+  PLIMSOLL_ASSIGN_OR_RETURN(made.encode, load(std::move(code->encode)));
+  PLIMSOLL_ASSIGN_OR_RETURN(made.decode, load(std::move(code->decode)));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const std::lock_guard lock(mutex_);
+  statistics_.compile_seconds += elapsed.count();
+  return made;
 }
 
 Result<std::shared_ptr<const device::JointLaunch>> CudaKernels::join(

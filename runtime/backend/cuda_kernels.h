@@ -27,9 +27,7 @@ class CudaKernels final : public device::KernelProvider {
   Result<std::shared_ptr<const device::Kernel>> kernel(const ir::Instruction& instruction) override;
   std::vector<Result<std::shared_ptr<const device::Kernel>>> kernels(
       std::span<const ir::Instruction* const> instructions) override;
-  // UNIMPLEMENTED: no codec has kernels for GPUs yet.
   Result<device::CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override;
-  bool has_codecs() const override { return false; }
   Result<std::shared_ptr<const device::JointLaunch>> join(
       std::span<const device::Kernel* const> parts) override;
   // Code is in device memory.

@@ -47,7 +47,8 @@ class EmulatedKernel {
                                                          std::vector<GpuLaunch> launches);
   virtual ~EmulatedKernel() = default;
 
-  // All launches; `pointers`: all inputs, then all outputs, then the workspace.
+  // All launches; `pointers`: all inputs, then all outputs, then the workspace, and of a codec the
+  // word that it reports by.
   virtual Status run(std::span<void* const> pointers, std::int64_t inputs, ThreadOrder order) = 0;
   // One entry, on its own pointers.
   virtual Status launch(const std::string& entry, std::uint32_t grid, std::uint32_t block,
