@@ -20,14 +20,15 @@ namespace {
 class EmulatedKernels final : public KernelProvider {
  public:
   EmulatedKernels(RecordingDriver& driver, std::shared_ptr<KernelProvider> real,
-                  std::unique_ptr<jit::GpuCompiler> compiler)
-      : driver_(driver), real_(std::move(real)), compiler_(std::move(compiler)) {}
+                  jit::GpuTarget target, std::unique_ptr<jit::GpuCompiler> compiler)
+      : driver_(driver), real_(std::move(real)), target_(target), compiler_(std::move(compiler)) {}
 
   const std::shared_ptr<Device>& device() const override { return real_->device(); }
   Result<std::shared_ptr<const Kernel>> kernel(const ir::Instruction& instruction) override {
     if (const auto code = compiler_->compile(instruction);
         code.ok() && !driver_.knows_module((*code)->ptx)) {
-      PLIMSOLL_RETURN_IF_ERROR(make_known(instruction, **code));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto emulated, EmulatedKernel::create(instruction, target_));
+      make_known(**code, std::move(emulated));
     }
     return real_->kernel(instruction);
   }
@@ -38,19 +39,27 @@ class EmulatedKernels final : public KernelProvider {
     return made;
   }
   Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override {
+    if (const auto code = compiler_->codec(codec, shape); code.ok()) {
+      if (!driver_.knows_module(code->encode->ptx)) {
+        PLIMSOLL_ASSIGN_OR_RETURN(auto emulated, EmulatedKernel::encoder(codec, shape));
+        make_known(*code->encode, std::move(emulated));
+      }
+      if (!driver_.knows_module(code->decode->ptx)) {
+        PLIMSOLL_ASSIGN_OR_RETURN(auto emulated, EmulatedKernel::decoder(codec, shape));
+        make_known(*code->decode, std::move(emulated));
+      }
+    }
     return real_->codec(codec, shape);
   }
-  bool has_codecs() const override { return real_->has_codecs(); }
   Result<std::shared_ptr<const JointLaunch>> join(std::span<const Kernel* const> parts) override {
     return real_->join(parts);
   }
   KernelStatistics statistics() const override { return real_->statistics(); }
 
  private:
-  Status make_known(const ir::Instruction& instruction, const jit::GpuKernel& code) {
-    PLIMSOLL_ASSIGN_OR_RETURN(std::unique_ptr<jit::testing::EmulatedKernel> made,
-                              jit::testing::EmulatedKernel::create(instruction));
-    const std::shared_ptr<jit::testing::EmulatedKernel> emulated = std::move(made);
+  using EmulatedKernel = jit::testing::EmulatedKernel;
+  void make_known(const jit::GpuKernel& code, std::unique_ptr<EmulatedKernel> made) {
+    const std::shared_ptr<EmulatedKernel> emulated = std::move(made);
     std::map<std::string, EntryFunction> entries;
     for (const jit::GpuLaunch& launch : code.launches) {
       const std::string& entry = launch.entry;
@@ -66,11 +75,11 @@ class EmulatedKernels final : public KernelProvider {
       };
     }
     driver_.register_module(code.ptx, std::move(entries));
-    return ok_status();
   }
 
   RecordingDriver& driver_;
   const std::shared_ptr<KernelProvider> real_;
+  const jit::GpuTarget target_;
   const std::unique_ptr<jit::GpuCompiler> compiler_;  // writes the same text as the real one's
 };
 
@@ -78,12 +87,11 @@ class EmulatedKernels final : public KernelProvider {
 
 Result<std::shared_ptr<KernelProvider>> create_emulated_kernels(std::shared_ptr<CudaDevice> device,
                                                                 RecordingDriver& driver) {
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      auto compiler,
-      jit::GpuCompiler::create({.compute_capability = device->facts().compute_capability}));
+  const jit::GpuTarget target{device->facts().compute_capability};
+  PLIMSOLL_ASSIGN_OR_RETURN(auto compiler, jit::GpuCompiler::create(target));
   PLIMSOLL_ASSIGN_OR_RETURN(auto real, backend::CudaKernels::create(std::move(device)));
   return std::shared_ptr<KernelProvider>(
-      std::make_shared<EmulatedKernels>(driver, std::move(real), std::move(compiler)));
+      std::make_shared<EmulatedKernels>(driver, std::move(real), target, std::move(compiler)));
 }
 
 }  // namespace plimsoll::device::cuda

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "jit/gpu/gpu_kernel.h"
 #include "runtime/backend/backends.h"
+#include "runtime/base/file.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
@@ -15,6 +17,7 @@
 #include "runtime/program/machine.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
+#include "tests/device/cuda/emulated_kernels.h"
 #include "tests/device/cuda/recorded_gpu.h"
 #include "tests/executor/limit_check.h"
 
@@ -62,7 +65,8 @@ RecordingOptions on(Schedule schedule, unsigned seed = 1) {
 // A program on a GPU of its own, with arguments and what the CPU makes of them.
 class GpuPrograms : public ::testing::Test {
  protected:
-  void make(const RecordingOptions& options, std::unique_ptr<ir::Module> module = nullptr) {
+  void make(const RecordingOptions& options, std::unique_ptr<ir::Module> module = nullptr,
+            MakeKernels make_kernels = nullptr) {
     close();
     if (module == nullptr) module = ir::parse_module(step_text(), "step").value();
     arguments_ = cases::random_arguments(*module, 5);
@@ -70,7 +74,7 @@ class GpuPrograms : public ::testing::Test {
     const auto cpu = backend::create_kernels(cpu_device()).value();
     expected_ = testing::run_unlimited(*module, arguments_, *cpu, true, error);
     ASSERT_EQ(error, "");
-    gpu_ = std::make_unique<RecordedGpu>(options);
+    gpu_ = std::make_unique<RecordedGpu>(options, 0, make_kernels);
     auto program = Program::create(std::move(module), *gpu_->provider(), {});
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = *program;
@@ -98,6 +102,29 @@ class GpuPrograms : public ::testing::Test {
     executable_ = *executable;
   }
   Result<ir::Literal> run() { return executor::run_on_host(*executable_, *budget_, arguments_); }
+  // The n-th call of the driver fails, for n = 1, 2, ... until a run makes fewer (beyond
+  // `one_by_one` some are left out); at least so many runs fail.
+  void fail_every_call(int one_by_one, int fewest_failures) {
+    int failures = 0, n = 1;
+    for (bool is_past_the_last = false; !is_past_the_last; n += 1 + n / one_by_one) {
+      gpu_->driver.fail(n);
+      const auto result = run();
+      is_past_the_last = gpu_->driver.is_failure_pending();
+      gpu_->driver.fail(0);
+      // Some things are done in another way where they fail.
+      if (result.ok()) {
+        EXPECT_EQ(cases::compare_bits(expected_, *result), "") << n;
+      } else {
+        ++failures;
+        EXPECT_FALSE(is_past_the_last) << result.status().to_string();
+        EXPECT_NE(result.status().message().find("cu"), std::string::npos);
+      }
+      const auto again = run();
+      ASSERT_TRUE(again.ok()) << n << ": " << again.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected_, *again), "") << n;
+    }
+    EXPECT_GT(failures, fewest_failures);
+  }
   std::int64_t graph_launches() const { return gpu_->driver.calls("cuGraphLaunch"); }
   // Nothing may be left, and nothing may have been wrong.
   void close() {
@@ -215,26 +242,30 @@ TEST_F(GpuPrograms, EveryDriverCallThatFailsIsAnErrorAndTheNextRunIsRight) {
     make(on(Schedule::random, 3));
     plan(room, swap);
     ASSERT_TRUE(run().ok());
-    int failures = 0, n = 1;
-    for (bool is_past_the_last = false; !is_past_the_last; n += 1 + n / 40) {
-      gpu_->driver.fail(n);
-      const auto result = run();
-      is_past_the_last = gpu_->driver.is_failure_pending();
-      gpu_->driver.fail(0);
-      // Some things are done in another way where they fail.
-      if (result.ok()) {
-        EXPECT_EQ(cases::compare_bits(expected_, *result), "") << n;
-      } else {
-        ++failures;
-        EXPECT_FALSE(is_past_the_last) << result.status().to_string();
-        EXPECT_NE(result.status().message().find("cu"), std::string::npos);
-      }
-      const auto again = run();
-      ASSERT_TRUE(again.ok()) << n << ": " << again.status().to_string();
-      EXPECT_EQ(cases::compare_bits(expected_, *again), "") << n;
-    }
-    EXPECT_GT(failures, room == 100 ? 4 : 10);
+    fail_every_call(40, room == 100 ? 4 : 10);
   }
+}
+
+// The gradients of a network's weights, one step with the kernels that are compiled for GPUs, every
+// call without exception.
+TEST_F(GpuPrograms, EveryDriverCallOfAnEmulatedTrainingStepMayFail) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow the fibers that emulate a GPU's threads";
+#endif
+  if (const auto compiler = jit::GpuCompiler::create({}); !compiler.ok()) {
+    GTEST_SKIP() << compiler.status().message();
+  }
+  const auto text = read_file(PLIMSOLL_SOURCE_DIR "/tests/golden/mlp_step.hlo");
+  ASSERT_TRUE(text.ok());
+  make(on(Schedule::random, 3), ir::parse_module(*text, "mlp_step").value(),
+       create_emulated_kernels);
+  plan(30, {});
+  // What the GPU makes of it: its sums of products are in another order than the CPU's.
+  const auto first = run();
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_EQ(cases::compare_close(expected_, *first, 1e-3, 1e-3), "");
+  expected_ = *first;
+  fail_every_call(1 << 20, 20);
 }
 
 TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {

@@ -10,12 +10,13 @@
 
 namespace plimsoll::device::cuda {
 
-RecordedGpu::RecordedGpu(const RecordingOptions& options, int ordinal)
-    : driver(options), device(CudaDevice::create(driver.table(), ordinal).value()) {}
+RecordedGpu::RecordedGpu(const RecordingOptions& options, int ordinal, MakeKernels make_kernels)
+    : driver(options),
+      device(CudaDevice::create(driver.table(), ordinal).value()),
+      make_kernels_(make_kernels == nullptr ? DressedKernels::create : make_kernels) {}
 
 const std::shared_ptr<KernelProvider>& RecordedGpu::provider() {
-  std::call_once(provider_once_,
-                 [this] { provider_ = DressedKernels::create(device, driver).value(); });
+  std::call_once(provider_once_, [this] { provider_ = make_kernels_(device, driver).value(); });
   return provider_;
 }
 

@@ -11,10 +11,14 @@
 
 namespace plimsoll::device::cuda {
 
-// A GPU by a driver of its own, with the CPU's kernels.
+using MakeKernels = Result<std::shared_ptr<KernelProvider>> (*)(std::shared_ptr<CudaDevice> device,
+                                                                RecordingDriver& driver);
+
+// A GPU by a driver of its own, with the CPU's kernels (dressed_kernels.h) unless told otherwise.
 class RecordedGpu {
  public:
-  explicit RecordedGpu(const RecordingOptions& options = {}, int ordinal = 0);
+  explicit RecordedGpu(const RecordingOptions& options = {}, int ordinal = 0,
+                       MakeKernels make_kernels = nullptr);
 
   // Made at the first call.
   const std::shared_ptr<KernelProvider>& provider();
@@ -25,6 +29,7 @@ class RecordedGpu {
   std::shared_ptr<CudaDevice> device;
 
  private:
+  const MakeKernels make_kernels_;
   std::once_flag provider_once_;
   std::shared_ptr<KernelProvider> provider_;
 };

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small random programs by kernels that are compiled for GPUs, on emulated ones;
+// scripts/emulated_random_programs.sh runs as many as asked.
+#include <gtest/gtest.h>
+
+#include "jit/gpu/gpu_kernel.h"
+#include "tests/device/cuda/emulated_random_check.h"
+
+namespace plimsoll::device::cuda {
+namespace {
+
+constexpr int kEmulatedShards = 4;
+constexpr std::uint64_t kSeedsOfAShard = 8;
+
+class EmulatedRandomPrograms : public ::testing::TestWithParam<int> {};
+
+TEST_P(EmulatedRandomPrograms, HaveTheBitsOfTheCpuAtEveryLimit) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow the fibers that emulate a GPU's threads";
+#endif
+  if (const auto compiler = jit::GpuCompiler::create({}); !compiler.ok()) {
+    GTEST_SKIP() << compiler.status().message();
+  }
+  EmulatedRandomTotals totals;
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kSeedsOfAShard;
+  for (std::uint64_t seed = first; seed < first + kSeedsOfAShard; ++seed) {
+    EXPECT_EQ(check_emulated_program(seed, 1, totals), "") << "seed " << seed;
+  }
+  EXPECT_GE(totals.programs, 4);
+  EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, EmulatedRandomPrograms, ::testing::Range(0, kEmulatedShards));
+
+}  // namespace
+}  // namespace plimsoll::device::cuda
