@@ -10,7 +10,7 @@ namespace plimsoll::device::cuda {
 namespace {
 
 constexpr int kEmulatedShards = 4;
-constexpr std::uint64_t kSeedsOfAShard = 8;
+constexpr std::uint64_t kSeedsOfAShard = 4;
 
 class EmulatedRandomPrograms : public ::testing::TestWithParam<int> {};
 
@@ -26,8 +26,8 @@ TEST_P(EmulatedRandomPrograms, HaveTheBitsOfTheCpuAtEveryLimit) {
   for (std::uint64_t seed = first; seed < first + kSeedsOfAShard; ++seed) {
     EXPECT_EQ(check_emulated_program(seed, 1, totals), "") << "seed " << seed;
   }
-  EXPECT_GE(totals.programs, 4);
-  EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans, 1);
+  EXPECT_GE(totals.programs, 2);
+  EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, EmulatedRandomPrograms, ::testing::Range(0, kEmulatedShards));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpu_ptx FOLDER CAPABILITY...: writes the PTX of the test suites' kernels for every compute
-// capability into FOLDER, as PROGRAM__KERNEL.sm_CAPABILITY.ptx: of every op case alone, and of the
-// programs of tests/golden/kernels/ after all passes. scripts/ptxas_table.sh assembles them.
+// capability into FOLDER, as PROGRAM__KERNEL.sm_CAPABILITY.ptx: of every op case alone, of codecs,
+// and of the programs of tests/golden/kernels/ after all passes. scripts/ptxas_table.sh assembles
+// them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,6 +32,20 @@ class Writer {
   Writer(fs::path folder, std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers)
       : folder_(std::move(folder)), compilers_(std::move(compilers)) {}
 
+  bool write(const ir::Codec& codec, const ir::Shape& shape) {
+    for (const auto& [capability, compiler] : compilers_) {
+      const auto made = compiler->codec(codec, shape);
+      if (!made.ok()) {
+        fmt::print(stderr, "{}\n", made.status().to_string());
+        return false;
+      }
+      for (const auto& kernel : {made->encode, made->decode}) {
+        if (!write(*kernel, "codecs", capability)) return false;
+      }
+    }
+    return true;
+  }
+
   // False, with a message, where a kernel that there is cannot be made.
   bool write(const ir::Instruction& instruction, const std::string& program) {
     for (const auto& [capability, compiler] : compilers_) {
@@ -40,22 +55,25 @@ class Writer {
         fmt::print(stderr, "{}: {}\n", program, kernel.status().to_string());
         return false;
       }
-      if ((*kernel)->launches.empty()) continue;
-      std::string name = fmt::format("{}__{}", program, (*kernel)->name);
-      std::replace(name.begin(), name.end(), '/', '_');
-      const int again = ++times_[fmt::format("{} {}", name, capability)];
-      if (again > 1) name += fmt::format("_{}", again);
-      std::ofstream file(folder_ / fmt::format("{}.sm_{}.ptx", name, capability));
-      file << (*kernel)->ptx;
-      if (!file.flush()) {
-        fmt::print(stderr, "cannot write {}\n", name);
-        return false;
-      }
+      if (!write(**kernel, program, capability)) return false;
     }
     return true;
   }
 
  private:
+  bool write(const jit::GpuKernel& kernel, const std::string& program, int capability) {
+    if (kernel.launches.empty()) return true;
+    std::string name = fmt::format("{}__{}", program, kernel.name);
+    std::replace(name.begin(), name.end(), '/', '_');
+    const int again = ++times_[fmt::format("{} {}", name, capability)];
+    if (again > 1) name += fmt::format("_{}", again);
+    std::ofstream file(folder_ / fmt::format("{}.sm_{}.ptx", name, capability));
+    file << kernel.ptx;
+    if (file.flush()) return true;
+    fmt::print(stderr, "cannot write {}\n", name);
+    return false;
+  }
+
   const fs::path folder_;
   const std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers_;
   std::map<std::string, int> times_;
@@ -131,6 +149,15 @@ bool write_bandwidth_kernels(Writer& writer) {
   return true;
 }
 
+// The encoders and decoders of the samples of all codecs.
+bool write_codecs(Writer& writer) {
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    const ir::Shape shape(row.sample.dtype, {1 << 20});
+    if (!writer.write(row.sample.codec, shape)) return false;
+  }
+  return true;
+}
+
 bool write_op_cases(Writer& writer) {
   for (const cases::OpCase& op : cases::op_cases()) {
     const auto module = ir::parse_module(op.hlo);
@@ -168,6 +195,6 @@ int main(int argc, char** argv) {
   }
   plimsoll::Writer writer(argv[1], std::move(compilers));
   const bool ok = plimsoll::write_bandwidth_kernels(writer) && plimsoll::write_programs(writer) &&
-                  plimsoll::write_op_cases(writer);
+                  plimsoll::write_codecs(writer) && plimsoll::write_op_cases(writer);
   return ok ? 0 : 1;
 }
