@@ -17,6 +17,7 @@
 
 #include "jit/gpu/gpu_kernel.h"
 #include "runtime/base/file.h"
+#include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/fused_entry.h"
@@ -158,6 +159,47 @@ bool write_codecs(Writer& writer) {
   return true;
 }
 
+// Causal attention, forward and backward, of heads of 64 columns and of as many as there may be.
+bool write_attention(Writer& writer) {
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::bf16}) {
+    for (const auto& [backward, depth] :
+         {std::pair{false, 64}, {false, 256}, {true, 64}, {true, 128}}) {
+      ir::AttentionForm form;
+      form.backward = backward;
+      form.query = form.key = form.value = form.output = {0, 1, 2};
+      if (backward) {
+        form.output_gradient = form.query_gradient = form.key_gradient = form.value_gradient =
+            form.query;
+      }
+      form.scale = form.gradient_scale = 0.125f;
+      if (!backward) form.gradient_scale = 1;
+      form.causal = 0;
+      form.fill = -1e9f;
+      form.statistics = !backward;
+      form.result_dtype = dtype;
+      std::vector<ir::Shape> shapes(backward ? 5 : 3, ir::Shape(dtype, {8, 512, depth}));
+      for (int i = 0; backward && i < 2; ++i) shapes.emplace_back(ir::DType::f32, ir::Dims{8, 512});
+      ir::Module module("attention");
+      const auto body = ir::add_attention_body(module, form, shapes);
+      if (!body.ok()) {
+        fmt::print(stderr, "attention: {}\n", body.status().to_string());
+        return false;
+      }
+      ir::Computation* entry = module.add_computation("entry");
+      std::vector<ir::Instruction*> operands;
+      for (const ir::Shape& shape : shapes) {
+        operands.push_back(entry->add_parameter(static_cast<std::int64_t>(operands.size()), shape));
+      }
+      ir::Instruction* fusion =
+          entry->add(ir::Opcode::fusion, (*body)->root()->shape(), std::move(operands), "a",
+                     ir::attention_attributes(form));
+      fusion->set_called_computations({*body});
+      if (!writer.write(*fusion, "attention")) return false;
+    }
+  }
+  return true;
+}
+
 bool write_op_cases(Writer& writer) {
   for (const cases::OpCase& op : cases::op_cases()) {
     const auto module = ir::parse_module(op.hlo);
@@ -195,6 +237,7 @@ int main(int argc, char** argv) {
   }
   plimsoll::Writer writer(argv[1], std::move(compilers));
   const bool ok = plimsoll::write_bandwidth_kernels(writer) && plimsoll::write_programs(writer) &&
-                  plimsoll::write_codecs(writer) && plimsoll::write_op_cases(writer);
+                  plimsoll::write_codecs(writer) && plimsoll::write_attention(writer) &&
+                  plimsoll::write_op_cases(writer);
   return ok ? 0 : 1;
 }
