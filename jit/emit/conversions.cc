@@ -165,6 +165,7 @@ Value* to_memory(llvm::IRBuilderBase& b, Value* value, DType dtype) {
 
 Value* widen_to_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
   if (dtype == DType::bf16) {
+    if (Value* result = gpu::widen_bf16(b, value)) return result;
     Value* bits = avx512::load_to_upper_halves(b, value);
     if (bits == nullptr) {
       bits = b.CreateZExt(value, as_wide(value, b.getInt32Ty()));

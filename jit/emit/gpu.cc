@@ -284,6 +284,21 @@ Value* narrow_f16(Builder& b, Value* x) {
   });
 }
 
+// Two lie in 32 bits: the lower one is shifted up, the upper one stays where it is.
+Value* widen_bf16(Builder& b, Value* x) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (vector == nullptr || vector->getNumElements() % 2 != 0 || !is_target(b)) return nullptr;
+  const unsigned lanes = vector->getNumElements();
+  Value* pairs = b.CreateBitCast(x, llvm::FixedVectorType::get(b.getInt32Ty(), lanes / 2));
+  Value* bits = llvm::PoisonValue::get(llvm::FixedVectorType::get(b.getInt32Ty(), lanes));
+  for (unsigned i = 0; i < lanes; i += 2) {
+    Value* pair = b.CreateExtractElement(pairs, std::uint64_t{i / 2});
+    bits = b.CreateInsertElement(bits, b.CreateShl(pair, 16), i);
+    bits = b.CreateInsertElement(bits, b.CreateAnd(pair, b.getInt32(0xffff0000)), i + 1);
+  }
+  return b.CreateBitCast(bits, llvm::FixedVectorType::get(b.getFloatTy(), lanes));
+}
+
 Value* widen_f16(Builder& b, Value* x) {
   if (!is_target(b)) return nullptr;
   return of_lanes(b, x, b.getFloatTy(), [&](Value* lane) {

@@ -19,6 +19,9 @@ bool is_target(llvm::IRBuilderBase& b);
 llvm::Value* narrow_bf16(llvm::IRBuilderBase& b, llvm::Value* x);
 llvm::Value* narrow_f16(llvm::IRBuilderBase& b, llvm::Value* x);
 llvm::Value* widen_f16(llvm::IRBuilderBase& b, llvm::Value* x);
+// Vectors of an even number of bf16, one operation each. Null where the target is no GPU, and for
+// other values.
+llvm::Value* widen_bf16(llvm::IRBuilderBase& b, llvm::Value* x);
 
 // The function of a math::LaneFunction's symbol (huge_argument.h), f64 to f64, written into the
 // module where it is not there yet, with the bits of the host's.

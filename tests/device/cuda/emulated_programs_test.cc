@@ -138,7 +138,9 @@ TEST_F(EmulatedPrograms, EqualInstructionsShareAModuleAndLetItGo) {
     const auto second = provider_->kernel(*again->entry()->root());
     EXPECT_EQ(*first, *second);
     EXPECT_EQ(driver_->calls("cuModuleLoadDataEx"), 1);
-    EXPECT_EQ(provider_->statistics().kernels_compiled, 1);
+    // Compiled, or kept on disk by an earlier run.
+    const KernelStatistics made = provider_->statistics();
+    EXPECT_EQ(made.kernels_compiled + made.kernels_loaded, 1);
     EXPECT_EQ(provider_->statistics().cache_hits, 1);
     EXPECT_GT(provider_->statistics().code_bytes, 0);
   }
