@@ -107,10 +107,6 @@ PLIMSOLL_CLONES float dot_product(const float* x, const float* y, std::int64_t c
   return lanes[0];
 }
 
-PLIMSOLL_CLONES void add_scaled(float* y, float a, const float* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] += a * x[i];
-}
-
 // On bits, with a select in the place of a branch, so that the loop becomes vectors.
 PLIMSOLL_CLONES void to_bf16(const float* from, Bfloat16* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {

@@ -25,8 +25,6 @@ void multiply_tile(std::uint64_t* acc, const std::uint64_t* a, const std::uint64
 
 // The sum of x[i] * y[i]: 64 partial sums over i mod 64, then added pairwise.
 float dot_product(const float* x, const float* y, std::int64_t count);
-// y[i] += a * x[i].
-void add_scaled(float* y, float a, const float* x, std::int64_t count);
 // to[i] = from[i] rounded to bf16; and the other way, which is exact.
 void to_bf16(const float* from, Bfloat16* to, std::int64_t count);
 void from_bf16(const Bfloat16* from, float* to, std::int64_t count);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/contraction/dot_widened.h"
 #include "kernels/cpu/contraction/onednn.h"
 #include "kernels/cpu/numeric.h"
+#include "kernels/cpu/products/vector_product.h"
 #include "kernels/cpu/vector_loops.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -194,12 +195,11 @@ class VectorDot final : public DotKernel {
         const float* by = x + shape_.batch_offset(vector, b);
         float* to = static_cast<float*>(out) + b * rows;
         if (k_stride == 1) {
-          for (std::int64_t r = first; r < last; ++r)
-            to[r] = dot_product(from + r * row_stride, by, shape_.k);
+          multiply_rows_by_vector(from + first * row_stride, row_stride, last - first, by, shape_.k,
+                                  to + first);
         } else {
-          std::fill(to + first, to + last, 0.0f);
-          for (std::int64_t k = 0; k < shape_.k; ++k)
-            add_scaled(to + first, by[k], from + k * k_stride + first, last - first);
+          multiply_vector_by_columns(from + first, k_stride, last - first, by, shape_.k,
+                                     to + first);
         }
       }
     });
