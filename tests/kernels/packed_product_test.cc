@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/products/packed_product.h"
+#include "kernels/cpu/products/prepared_product.h"
 
 #include <algorithm>
 #include <cstring>
@@ -141,6 +142,70 @@ TEST(PackedProduct, ElementsDoNotDependOnTheirNeighbours) {
   const auto part = product_of(PackedProduct(7, 45, kDepth), lhs, rhs, 7, 45);
   for (std::size_t i = 0; i < 7; ++i) {
     for (std::size_t j = 0; j < 45; ++j) EXPECT_EQ(part[i * 45 + j], whole[i * 150 + j]);
+  }
+}
+
+// The result by a right operand that was prepared before, between columns that must stay.
+std::vector<float> prepared_product_of(const ProductOperand& lhs, const ProductOperand& rhs,
+                                       const ProductSizes& sizes, const ProductLoops& loops) {
+  const auto [m, n, k] = sizes;
+  const PreparedProduct product(m, n, k, loops);
+  std::vector<float> prepared(static_cast<std::size_t>(n * k), 1e30f);
+  product.prepare(rhs.numbers.data(), rhs.strides, prepared.data());
+  const std::int64_t stride = n + 3;
+  std::vector<float> out(static_cast<std::size_t>(m * stride), 1e30f);
+  std::vector<std::byte> memory(static_cast<std::size_t>(product.workspace_bytes()) + 64);
+  std::byte* workspace = memory.data();
+  workspace += 63 - (reinterpret_cast<std::uintptr_t>(workspace) + 63) % 64;
+  std::memset(workspace, 0xff, static_cast<std::size_t>(product.workspace_bytes()));  // NaNs
+  product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), prepared.data(), out.data(),
+              stride, workspace);
+  std::vector<float> dense;
+  for (std::int64_t i = 0; i < m; ++i) {
+    const float* const row = out.data() + i * stride;
+    dense.insert(dense.end(), row, row + n);
+    for (std::int64_t j = n; j < stride; ++j) EXPECT_EQ(row[j], 1e30f) << i << " " << j;
+  }
+  return dense;
+}
+
+// Few rows and many; columns that leave a panel nearly empty, half full or full.
+constexpr ProductSizes kPreparedSizes[] = {
+    {1, 32, 1},     {3, 33, 17},    {12, 64, 16},    {61, 130, 401}, {5, 1100, 50},
+    {49, 303, 770}, {250, 70, 401}, {301, 1050, 20}, {700, 48, 385}, {260, 420, 1000}};
+
+TEST(PreparedProduct, HasTheBitsOfThePackedOne) {
+  const int before = device::thread_count();
+  for (const ProductInstructions instructions : kProductInstructions) {
+    const ProductLoops* const loops = product_loops(instructions);
+    if (loops == nullptr) continue;
+    for (const ProductSizes& sizes : kPreparedSizes) {
+      const auto [m, n, k] = sizes;
+      for (const bool by_rows : {true, false}) {
+        const ProductOperand lhs(m, k, by_rows, false, 7), rhs(k, n, by_rows, false, 8);
+        const std::vector<float> packed =
+            product_of(PackedProduct(m, n, k, *loops), lhs, rhs, m, n, *loops);
+        for (const int threads : {1, 3}) {
+          device::set_thread_count(threads);
+          EXPECT_EQ(prepared_product_of(lhs, rhs, sizes, *loops), packed)
+              << m << " " << n << " " << k << " of " << loops->columns << " columns";
+        }
+      }
+    }
+  }
+  device::set_thread_count(before);
+}
+
+TEST(PreparedProduct, WorksInASmallShareOfWhatItMultiplies) {
+  for (const auto& [m, n, k] : {ProductSizes{256, 1024, 1024},
+                                {128, 3072, 768},
+                                {240, 64, 4096},
+                                {4096, 4096, 4096},
+                                {100000, 64, 64}}) {
+    const std::int64_t bytes = 4 * (m * k + k * n + m * n);
+    EXPECT_LE(PreparedProduct(m, n, k).workspace_bytes(),
+              std::max<std::int64_t>(bytes / 8, 768 << 10))
+        << m << " " << n << " " << k;
   }
 }
 

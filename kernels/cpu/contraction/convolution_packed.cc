@@ -102,6 +102,7 @@ bool PackedConvolution::takes(const LibraryConvolution& c) {
   for (const bool flips : c.flip) {
     if (flips) return false;
   }
+  if (c.weights.dims[1] < PreparedProduct::kLeastColumns) return false;
   if (c.weights.dims[0] != 1 || c.stride.size() > WindowRows::kMostSpatial) return false;
   if (c.src.strides[1] != 1 || !c.dst.is_channels_last()) return false;
   const MatrixStrides filters = filter_matrix(c.weights);
@@ -114,14 +115,38 @@ PackedConvolution::PackedConvolution(LibraryConvolution convolution)
       c_(std::move(convolution)),
       filters_(filter_matrix(c_.weights)),
       product_(positions_of(c_), c_.weights.dims[1], depth_of(c_)),
-      packed_(reserve_workspace(product_.workspace_bytes())) {}
+      by_prepared_(positions_of(c_), c_.weights.dims[1], depth_of(c_)),
+      packed_(
+          reserve_workspace(std::max(product_.workspace_bytes(), by_prepared_.workspace_bytes()))) {
+}
 
 Status PackedConvolution::launch(device::Stream&, const device::KernelArguments& arguments) const {
   const WindowRows rows(c_, static_cast<const float*>(arguments.inputs[0]));
-  product_.run(rows, static_cast<const float*>(arguments.inputs[1]), filters_,
-               static_cast<float*>(arguments.outputs[0]), c_.weights.dims[1],
-               byte_offset(arguments.workspace, packed_));
+  const auto* const filters = static_cast<const float*>(arguments.inputs[1]);
+  auto* const out = static_cast<float*>(arguments.outputs[0]);
+  void* const packed = byte_offset(arguments.workspace, packed_);
+  if (takes_prepared_) {
+    by_prepared_.run(rows, filters, out, c_.weights.dims[1], packed);
+  } else {
+    product_.run(rows, filters, filters_, out, c_.weights.dims[1], packed);
+  }
   return ok_status();
+}
+
+std::int64_t PackedConvolution::prepared_bytes() const {
+  if (takes_prepared_) return 0;
+  return c_.weights.dims[1] * depth_of(c_) * std::int64_t{sizeof(float)};
+}
+
+Status PackedConvolution::prepare(const void* plain, void* prepared) const {
+  by_prepared_.prepare(static_cast<const float*>(plain), filters_, static_cast<float*>(prepared));
+  return ok_status();
+}
+
+std::shared_ptr<const device::Kernel> PackedConvolution::taking_prepared() const {
+  auto kernel = std::make_shared<PackedConvolution>(*this);
+  kernel->takes_prepared_ = true;
+  return kernel;
 }
 
 }  // namespace plimsoll::kernels

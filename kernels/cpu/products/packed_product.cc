@@ -37,6 +37,10 @@ std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multip
 
 }  // namespace
 
+std::int64_t PackedProduct::block_depth(std::int64_t k) {
+  return std::min(k, even_part(k, kMostDepth, 16));
+}
+
 struct PackedProduct::Operands {
   const ProductRows& lhs;
   const float* rhs;
@@ -58,7 +62,7 @@ PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
   // Workspaces are part of a program's peak: they take a small share of what is multiplied.
   constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
   const std::int64_t most_bytes = std::max(kLeast, kBytes * (m * k + k * n + m * n) / kShare);
-  depth_ = std::min(k, even_part(k, kMostDepth, 16));
+  depth_ = block_depth(k);
   if (m <= kFewRows && in_fours(m) <= kFewRowsNumbers / k) {
     for (std::int64_t width = kMostPanelColumns; width >= loops.columns; width /= 2) {
       cut_by_panels(width);

@@ -22,6 +22,8 @@ class PackedProduct {
   // Rows are packed so much of the depth at a time at most: with this a panel of rows stays in the
   // first cache while panels of columns pass by.
   static constexpr std::int64_t kMostDepth = 384;
+  // How much of a depth a sum goes over before it is added to the others.
+  static std::int64_t block_depth(std::int64_t k);
 
   // All of m, n and k are at least 1.
   PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,

@@ -134,10 +134,10 @@ PLIMSOLL_INLINE void pack_rows(const float* const* rows, std::int64_t width, std
   }
 }
 
-// A tile of c in registers over the whole depth.
+// A tile of c in registers over the whole depth, whose steps are b_step numbers apart in b.
 template <int W, int kRows, int kVectors>
-PLIMSOLL_INLINE void multiply_tile(const float* a, const float* b, std::int64_t depth, float* c,
-                                   std::int64_t c_stride, bool add) {
+PLIMSOLL_INLINE void multiply_tile(const float* a, const float* b, std::int64_t b_step,
+                                   std::int64_t depth, float* c, std::int64_t c_stride, bool add) {
   // The place of the result is asked for before it is needed.
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
@@ -155,7 +155,7 @@ PLIMSOLL_INLINE void multiply_tile(const float* a, const float* b, std::int64_t 
       for (int v = 0; v < kVectors; ++v) sums[i][v] = a[i] * row[v] + sums[i][v];
     }
     a += kRows;
-    b += kVectors * W;
+    b += b_step;
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
@@ -163,6 +163,22 @@ PLIMSOLL_INLINE void multiply_tile(const float* a, const float* b, std::int64_t 
     for (int v = 0; v < kVectors; ++v) {
       float* const to = c + i * c_stride + v * W;
       store<W>(to, add ? load<W>(to) + sums[i][v] : sums[i][v]);
+    }
+  }
+}
+
+// A tile of which only some rows and columns are there: what is more is computed, and left out.
+template <int W, int kRows, int kVectors>
+PLIMSOLL_INLINE void multiply_edge(const float* a, const float* b, std::int64_t b_step,
+                                   std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                   float* c, std::int64_t c_stride, bool add) {
+  constexpr std::int64_t kColumns = kVectors * W;
+  float tile[kRows * kColumns];
+  multiply_tile<W, kRows, kVectors>(a, b, b_step, depth, tile, kColumns, false);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float* const to = c + i * c_stride;
+    for (std::int64_t q = 0; q < columns; ++q) {
+      to[q] = add ? to[q] + tile[i * kColumns + q] : tile[i * kColumns + q];
     }
   }
 }
@@ -175,19 +191,11 @@ PLIMSOLL_INLINE void multiply_panels(const float* a, const float* b, std::int64_
   for (std::int64_t j = 0; j < columns; j += kColumns) {
     const float* const panel = b + j * depth;
     if (rows == kRows && columns - j >= kColumns) {
-      multiply_tile<W, kRows, kVectors>(a, panel, depth, c + j, c_stride, add);
+      multiply_tile<W, kRows, kVectors>(a, panel, kColumns, depth, c + j, c_stride, add);
       continue;
     }
-    // What is padded is computed, and left out.
-    float tile[kRows * kColumns];
-    multiply_tile<W, kRows, kVectors>(a, panel, depth, tile, kColumns, false);
-    const std::int64_t width = std::min(kColumns, columns - j);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      float* const to = c + i * c_stride + j;
-      for (std::int64_t q = 0; q < width; ++q) {
-        to[q] = add ? to[q] + tile[i * kColumns + q] : tile[i * kColumns + q];
-      }
-    }
+    multiply_edge<W, kRows, kVectors>(a, panel, kColumns, rows, std::min(kColumns, columns - j),
+                                      depth, c + j, c_stride, add);
   }
 }
 
@@ -206,6 +214,38 @@ PLIMSOLL_INLINE void multiply(const float* a, const float* b, std::int64_t rows,
   multiply_panels<W, 4, kVectors>(a, b, rows, columns, depth, c, c_stride, add);
 }
 
+// By one panel that holds `columns` numbers a step of the depth, in as few vectors as these take.
+template <int W, int kRows, int kVectors>
+PLIMSOLL_INLINE void multiply_narrow(const float* a, const float* b, std::int64_t rows,
+                                     std::int64_t columns, std::int64_t depth, float* c,
+                                     std::int64_t c_stride, bool add) {
+  if constexpr (kVectors > 1) {
+    if (columns <= (kVectors - 1) * W) {
+      return multiply_narrow<W, kRows, kVectors - 1>(a, b, rows, columns, depth, c, c_stride, add);
+    }
+  }
+  if (rows == kRows && columns == kVectors * W) {
+    multiply_tile<W, kRows, kVectors>(a, b, columns, depth, c, c_stride, add);
+  } else {
+    multiply_edge<W, kRows, kVectors>(a, b, columns, rows, columns, depth, c, c_stride, add);
+  }
+}
+
+template <int W, int kRows, int kVectors>
+PLIMSOLL_INLINE void multiply_prepared(const float* a, const float* b, std::int64_t rows,
+                                       std::int64_t columns, std::int64_t depth, float* c,
+                                       std::int64_t c_stride, bool add) {
+  if constexpr (kRows > 8) {
+    if (rows > 8)
+      return multiply_narrow<W, kRows, kVectors>(a, b, rows, columns, depth, c, c_stride, add);
+  }
+  if constexpr (kRows > 4) {
+    if (rows > 4)
+      return multiply_narrow<W, 8, kVectors>(a, b, rows, columns, depth, c, c_stride, add);
+  }
+  multiply_narrow<W, 4, kVectors>(a, b, rows, columns, depth, c, c_stride, add);
+}
+
 // The loops for one instruction set: W floats a vector, tiles of R rows and V vectors.
 #define PLIMSOLL_PRODUCT_LOOPS(name, attributes, W, R, V)                                        \
   attributes void pack_##name(const float* from, std::int64_t stride, std::int64_t depth_stride, \
@@ -222,7 +262,13 @@ PLIMSOLL_INLINE void multiply(const float* a, const float* b, std::int64_t rows,
                                   std::int64_t c_stride, bool add) {                             \
     multiply<W, R, V>(a, b, rows, columns, depth, c, c_stride, add);                             \
   }                                                                                              \
-  constexpr ProductLoops kLoops_##name = {R, V * W, pack_##name, pack_rows_##name, multiply_##name};
+  attributes void multiply_prepared_##name(const float* a, const float* b, std::int64_t rows,    \
+                                           std::int64_t columns, std::int64_t depth, float* c,   \
+                                           std::int64_t c_stride, bool add) {                    \
+    multiply_prepared<W, R, V>(a, b, rows, columns, depth, c, c_stride, add);                    \
+  }                                                                                              \
+  constexpr ProductLoops kLoops_##name = {                                                       \
+      R, V * W, pack_##name, pack_rows_##name, multiply_##name, multiply_prepared_##name};
 
 PLIMSOLL_PRODUCT_LOOPS(baseline, __attribute__((flatten)), 4, 4, 2)
 #if defined(__x86_64__)

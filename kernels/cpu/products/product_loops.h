@@ -24,6 +24,10 @@ struct ProductLoops {
   // by panels of `columns` columns, padded in `b`; rows of c are c_stride apart.
   void (*multiply)(const float* a, const float* b, std::int64_t rows, std::int64_t columns,
                    std::int64_t depth, float* c, std::int64_t c_stride, bool add);
+  // The same by one panel of columns, of `columns` numbers a step of the depth: nothing is padded,
+  // and as many numbers behind it are read as a full panel has more.
+  void (*multiply_prepared)(const float* a, const float* b, std::int64_t rows, std::int64_t columns,
+                            std::int64_t depth, float* c, std::int64_t c_stride, bool add);
 };
 
 enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512 };
