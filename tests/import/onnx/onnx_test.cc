@@ -99,6 +99,86 @@ TEST(Onnx, AnInputThatIsAnOutputKeepsItsName) {
   EXPECT_EQ(root.operand(1)->name(), "y");
 }
 
+// A recurrent layer of 3 steps, 2 sequences and 4 hidden numbers, whose parameters are inputs.
+std::unique_ptr<ir::Module> recurrent(const char* op, std::int64_t gates, const char* direction) {
+  const bool both = std::string_view(direction) == "bidirectional";
+  const std::string d = both ? "2" : "1", width = std::to_string(4 * gates);
+  GraphParts parts;
+  parts.inputs = {value_info("x", kFloat, {"3", "2", "5"}),
+                  value_info("w", kFloat, {d, width, "5"}),
+                  value_info("r", kFloat, {d, width, "4"}),
+                  value_info("b", kFloat, {d, std::to_string(8 * gates)}),
+                  value_info("h", kFloat, {d, "2", "4"})};
+  parts.initializers = {raw_tensor("lengths", 6, {2}, std::string("\3\0\0\0\2\0\0\0", 8))};
+  MessageWriter way = MessageWriter().text(1, "direction").text(4, direction).number(20, 3);
+  parts.nodes = {node(op, {"x", "w", "r", "b", "lengths", "h"}, {"y", "y_h"},
+                      {way, attribute("hidden_size", std::int64_t{4})})};
+  parts.outputs = {value_info("y", kFloat, {"3", d, "2", "4"}),
+                   value_info("y_h", kFloat, {d, "2", "4"})};
+  auto module = import::read_program(model(parts), "m.onnx");
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  return module.ok() ? std::move(*module) : nullptr;
+}
+
+std::int64_t loops_of(const ir::Module& module) {
+  std::int64_t loops = 0;
+  for (const auto& instruction : module.entry()->instructions()) {
+    loops += instruction->opcode() == ir::Opcode::while_ ? 1 : 0;
+  }
+  return loops;
+}
+
+// Both directions take their steps in one loop, and give what each gives alone.
+TEST(Onnx, BothDirectionsOfARecurrentLayerAreOneLoop) {
+  struct Kind {
+    const char* op;
+    std::int64_t gates;
+  };
+  for (const auto& [op, gates] : {Kind{"RNN", 1}, Kind{"GRU", 3}, Kind{"LSTM", 4}}) {
+    const auto both = recurrent(op, gates, "bidirectional");
+    ASSERT_NE(both, nullptr);
+    EXPECT_EQ(loops_of(*both), 1) << op;
+    auto draw = [seed = 0](const ir::Dims& dims) mutable {
+      ir::Literal made(ir::Shape(ir::DType::f32, dims));
+      for (std::int64_t i = 0; i < made.shape().element_count(); ++i) {
+        made.set(i, static_cast<double>((i * 13 + ++seed * 7) % 29 - 14) / 16);
+      }
+      return made;
+    };
+    const std::vector<ir::Literal> inputs = {draw({3, 2, 5}), draw({2, 4 * gates, 5}),
+                                             draw({2, 4 * gates, 4}), draw({2, 8 * gates}),
+                                             draw({2, 2, 4})};
+    const auto together = ir::interpret(*both, inputs);
+    ASSERT_TRUE(together.ok()) << together.status().to_string();
+    for (std::int64_t d = 0; d < 2; ++d) {
+      const auto alone = recurrent(op, gates, d == 0 ? "forward" : "reverse");
+      ASSERT_NE(alone, nullptr);
+      std::vector<ir::Literal> its = {inputs[0]};
+      for (std::size_t i = 1; i < inputs.size(); ++i) {
+        ir::Dims dims = inputs[i].shape().dims();
+        dims[0] = 1;
+        ir::Literal part(ir::Shape(ir::DType::f32, dims));
+        const std::int64_t count = part.shape().element_count();
+        for (std::int64_t j = 0; j < count; ++j) part.set(j, inputs[i].at(d * count + j));
+        its.push_back(std::move(part));
+      }
+      const auto one = ir::interpret(*alone, its);
+      ASSERT_TRUE(one.ok()) << one.status().to_string();
+      for (std::int64_t step = 0; step < 3; ++step) {
+        for (std::int64_t j = 0; j < 8; ++j) {
+          EXPECT_EQ(together->elements()[0].at((step * 2 + d) * 8 + j),
+                    one->elements()[0].at(step * 8 + j))
+              << op << " " << d << " " << step << " " << j;
+        }
+      }
+      for (std::int64_t j = 0; j < 8; ++j) {
+        EXPECT_EQ(together->elements()[1].at(d * 8 + j), one->elements()[1].at(j))
+            << op << " " << d;
+      }
+    }
+  }
+}
+
 TEST(Onnx, RefusesKnownIndicesOutsideOfTheirAxis) {
   for (const char* op : {"Gather", "GatherElements"}) {
     for (const std::int64_t index : {-3, 2}) {

@@ -17,6 +17,7 @@ using ir::Opcode;
 struct Activation {
   std::string name;
   double alpha = 0, beta = 0;
+  bool operator==(const Activation&) const = default;
 };
 
 Array apply(Emit& e, const Activation& f, const Array& x) {
@@ -103,10 +104,17 @@ bool read_layer(NodeContext& n, const std::vector<std::string>& usual, Layer& la
   return true;
 }
 
-// One direction of one input: [direction, ...] without its first dim; null where it is not given.
-Array part(NodeContext& n, int i, std::int64_t direction) {
+// Directions that one loop computes, side by side.
+struct Directions {
+  std::int64_t first = 0, count = 1;
+  bool is_reverse = false;  // the last of them
+};
+
+// What the node gives for these directions: [directions, ...]; null where it is not given.
+Array part(NodeContext& n, int i, const Directions& of) {
   if (!n.has(i)) return {};
-  return n.e.squeeze(n.e.slice(n.in(i), 0, direction, direction + 1), 0);
+  const Array all = n.in(i);
+  return all.dim(0) == of.count ? all : n.e.slice(all, 0, of.first, of.first + of.count);
 }
 
 // Columns of one gate.
@@ -114,35 +122,46 @@ Array gate(Emit& e, const Array& x, std::int64_t number, std::int64_t hidden) {
   return e.slice(x, x.rank() - 1, number * hidden, (number + 1) * hidden);
 }
 
-// A cell: from what the input gives the gates, and the state, the next state. `own` are the arrays
-// that it gave along with the state.
+// The last of several directions backwards in time: [steps, directions, ...].
+Array turned(Emit& e, const Array& x, const Directions& of) {
+  if (of.count == 1) return x;
+  const std::int64_t last = of.count - 1;
+  return e.concatenate({e.slice(x, 1, 0, last), e.reverse(e.slice(x, 1, last, of.count), {0})}, 1);
+}
+
+// A cell: from what the input gives the gates, and the state, the next state, all of them
+// [directions, batch, ...]. `own` are the arrays that it gave along with the state.
 using Cell = std::function<std::vector<Array>(
     Emit&, const Array& gates, const std::vector<Array>& state, const std::vector<Array>& own)>;
 
-struct Direction {
-  Array all;                 // [steps, batch, hidden]
-  std::vector<Array> state;  // [batch, hidden] each
+struct Results {
+  Array all;                 // [steps, directions, batch, hidden]
+  std::vector<Array> state;  // [directions, batch, hidden] each
 };
 
 // Runs the cell over time. Beyond the length of a sequence the state stays and the output is zero.
-Direction run(NodeContext& n, const Layer& layer, bool is_reverse, const Array& x,
-              const Array& weights, const Array& bias, std::vector<Array> state,
-              const std::vector<Array>& own, const Cell& cell) {
-  // The input's share of all gates, of all steps at once: [steps, batch, gates].
-  Array gates = n.e.dot(x, weights, {{2}, {1}, {}, {}});
-  if (!bias.is_null()) gates = gates + bias;
+// Two directions take their steps together, each in its own order: half as many turns, of products
+// twice as large.
+Results run(NodeContext& n, const Layer& layer, const Directions& of, const Array& x,
+            const Array& weights, const Array& bias, std::vector<Array> state,
+            const std::vector<Array>& own, const Cell& cell) {
+  // The input's share of all gates, of all steps at once: [steps, directions, batch, gates].
+  Array gates = n.e.transpose(n.e.dot(x, weights, {{2}, {2}, {}, {}}), {0, 2, 1, 3});
+  if (!bias.is_null()) gates = gates + n.e.unsqueeze(bias, 1);
+  gates = turned(n.e, gates, of);
   const bool has_lengths = n.has(4);
   const Array lengths = has_lengths ? n.e.convert(n.in(4), DType::s64) : Array();
   const std::size_t states = state.size();
   std::vector<Array> all = std::move(state);
-  all.push_back(n.e.splat(0, x.dtype(), {layer.steps, layer.batch, layer.hidden}));
+  all.push_back(n.e.splat(0, x.dtype(), {layer.steps, of.count, layer.batch, layer.hidden}));
   all.push_back(gates);
   if (has_lengths) all.push_back(lengths);
   all.insert(all.end(), own.begin(), own.end());
   const std::size_t first_own = states + 2 + (has_lengths ? 1 : 0);
   const auto end = n.e.repeat(
       layer.steps, all, [&](Emit& e, const Array& turn, const std::vector<Array>& before) {
-        const Array step = is_reverse ? static_cast<double>(layer.steps - 1) - turn : turn;
+        const Array back = static_cast<double>(layer.steps - 1) - turn;
+        const Array step = of.is_reverse && of.count == 1 ? back : turn;
         const std::vector<Array> old(before.begin(),
                                      before.begin() + static_cast<std::ptrdiff_t>(states));
         const std::vector<Array> inner(before.begin() + static_cast<std::ptrdiff_t>(first_own),
@@ -152,8 +171,13 @@ Direction run(NodeContext& n, const Layer& layer, bool is_reverse, const Array& 
         if (next.size() != states) return after;
         Array out = next[0];
         if (has_lengths) {
-          const Array goes_on =
-              e.unsqueeze(e.broadcast_to(step, {layer.batch}) < before[states + 2], 1);
+          std::vector<Array> go_on;
+          for (std::int64_t d = 0; d < of.count; ++d) {
+            const Array& at = of.is_reverse && d == of.count - 1 ? back : turn;
+            go_on.push_back(e.reshape(e.broadcast_to(at, {layer.batch}) < before[states + 2],
+                                      {1, layer.batch, 1}));
+          }
+          const Array goes_on = e.concatenate(go_on, 0);
           out = e.select(goes_on, out, e.scalar(0, out.dtype()));
           for (std::size_t i = 0; i < states; ++i) next[i] = e.select(goes_on, next[i], old[i]);
         }
@@ -161,33 +185,33 @@ Direction run(NodeContext& n, const Layer& layer, bool is_reverse, const Array& 
         after[states] = e.with_element(before[states], out, step, 0);
         return after;
       });
-  return {end[states], {end.begin(), end.begin() + static_cast<std::ptrdiff_t>(states)}};
+  return {turned(n.e, end[states], of),
+          {end.begin(), end.begin() + static_cast<std::ptrdiff_t>(states)}};
 }
 
 // Y, Y_h and what more of the state is asked for.
-void set_results(NodeContext& n, const Layer& layer, const std::vector<Direction>& directions,
+void set_results(NodeContext& n, const Layer& layer, const std::vector<Results>& results,
                  std::size_t states) {
-  const std::int64_t axis = layer.batch_first ? 2 : 1;
   std::vector<Array> all;
-  for (const Direction& one : directions) {
-    const Array y = layer.batch_first ? n.e.transpose(one.all, {1, 0, 2}) : one.all;
-    all.push_back(n.e.unsqueeze(y, axis));
+  for (const Results& some : results) {
+    all.push_back(layer.batch_first ? n.e.transpose(some.all, {2, 0, 1, 3}) : some.all);
   }
-  n.set(0, n.e.concatenate(all, axis));
+  n.set(0, n.e.concatenate(all, layer.batch_first ? 2 : 1));
   for (std::size_t i = 0; i < states; ++i) {
     std::vector<Array> last;
-    const std::int64_t place = layer.batch_first ? 1 : 0;
-    for (const Direction& one : directions) last.push_back(n.e.unsqueeze(one.state[i], place));
-    n.set(static_cast<int>(i) + 1, n.e.concatenate(last, place));
+    for (const Results& some : results) {
+      last.push_back(layer.batch_first ? n.e.transpose(some.state[i], {1, 0, 2}) : some.state[i]);
+    }
+    n.set(static_cast<int>(i) + 1, n.e.concatenate(last, layer.batch_first ? 1 : 0));
   }
 }
 
 // The state before the first step: what the node gives, or zeros.
-Array start(NodeContext& n, const Layer& layer, int i, std::int64_t direction, DType dtype) {
-  if (!n.has(i)) return n.e.splat(0, dtype, {layer.batch, layer.hidden});
+Array start(NodeContext& n, const Layer& layer, int i, const Directions& of, DType dtype) {
+  if (!n.has(i)) return n.e.splat(0, dtype, {of.count, layer.batch, layer.hidden});
   Array given = n.in(i);
   if (layer.batch_first) given = n.e.transpose(given, {1, 0, 2});
-  return n.e.squeeze(n.e.slice(given, 0, direction, direction + 1), 0);
+  return given.dim(0) == of.count ? given : n.e.slice(given, 0, of.first, of.first + of.count);
 }
 
 Array clipped(Emit& e, const Layer& layer, const Array& x) {
@@ -195,46 +219,56 @@ Array clipped(Emit& e, const Layer& layer, const Array& x) {
   return e.minimum(e.maximum(x, e.scalar(-layer.clip, x.dtype())), e.scalar(layer.clip, x.dtype()));
 }
 
-// Both halves of B added up, or only the first (`halves` 1) of a direction.
-Array bias_of(NodeContext& n, std::int64_t direction, std::int64_t width, bool both) {
-  const Array b = part(n, 3, direction);
+// Both halves of B added up, or only the first: [directions, width].
+Array bias_of(NodeContext& n, const Directions& of, std::int64_t width, bool both) {
+  const Array b = part(n, 3, of);
   if (b.is_null()) return {};
-  const Array input = n.e.slice(b, 0, 0, width);
-  return both ? input + n.e.slice(b, 0, width, 2 * width) : input;
+  const Array input = n.e.slice(b, 1, 0, width);
+  return both ? input + n.e.slice(b, 1, width, 2 * width) : input;
 }
 
-// `cell_of`: the cell of one direction, and the arrays that it needs besides the state.
+// Both directions in one loop, unless they are of different activations.
+std::vector<Directions> loops_of(const Layer& layer) {
+  const bool is_reverse = layer.direction == "reverse";
+  if (layer.directions == 1) return {{0, 1, is_reverse}};
+  const auto half = static_cast<std::ptrdiff_t>(layer.activations.size() / 2);
+  const auto begin = layer.activations.begin();
+  if (std::equal(begin, begin + half, begin + half)) return {{0, 2, true}};
+  return {{0, 1, false}, {1, 1, true}};
+}
+
+// `cell_of`: the cell of some directions, and the arrays that it needs besides the state.
 void recurrent(NodeContext& n, const Layer& layer, std::size_t states, std::int64_t gates,
                bool adds_both,
-               const std::function<Cell(std::int64_t, std::vector<Array>&)>& cell_of) {
+               const std::function<Cell(const Directions&, std::vector<Array>&)>& cell_of) {
   Array x = n.in(0);
   if (layer.batch_first) x = n.e.transpose(x, {1, 0, 2});
-  std::vector<Direction> directions;
-  for (std::int64_t d = 0; d < layer.directions; ++d) {
+  std::vector<Results> results;
+  for (const Directions& of : loops_of(layer)) {
     std::vector<Array> state;
     for (std::size_t i = 0; i < states; ++i) {
-      state.push_back(start(n, layer, 5 + static_cast<int>(i), d, x.dtype()));
+      state.push_back(start(n, layer, 5 + static_cast<int>(i), of, x.dtype()));
     }
-    std::vector<Array> own{part(n, 2, d)};
-    const Cell cell = cell_of(d, own);
-    const bool is_reverse = layer.direction == "reverse" || d == 1;
-    directions.push_back(run(n, layer, is_reverse, x, part(n, 1, d),
-                             bias_of(n, d, gates * layer.hidden, adds_both), std::move(state), own,
-                             cell));
+    std::vector<Array> own{part(n, 2, of)};
+    const Cell cell = cell_of(of, own);
+    results.push_back(run(n, layer, of, x, part(n, 1, of),
+                          bias_of(n, of, gates * layer.hidden, adds_both), std::move(state), own,
+                          cell));
     if (!n.e.status().ok()) return;
   }
-  set_results(n, layer, directions, states);
+  set_results(n, layer, results, states);
 }
 
+// [directions, batch, hidden] by [directions, gates, hidden].
 Array by_weights(Emit& e, const Array& state, const Array& weights) {
-  return e.dot(state, weights, {{1}, {1}, {}, {}});
+  return e.dot(state, weights, {{2}, {2}, {0}, {0}});
 }
 
 void simple(NodeContext& n) {
   Layer layer;
   if (!read_layer(n, {"tanh"}, layer)) return;
-  recurrent(n, layer, 1, 1, true, [&](std::int64_t d, std::vector<Array>&) -> Cell {
-    const Activation f = layer.activations[at(d)];
+  recurrent(n, layer, 1, 1, true, [&](const Directions& of, std::vector<Array>&) -> Cell {
+    const Activation f = layer.activations[at(of.first)];
     return [&layer, f](Emit& e, const Array& gates, const std::vector<Array>& state,
                        const std::vector<Array>& own) -> std::vector<Array> {
       return {apply(e, f, clipped(e, layer, gates + by_weights(e, state[0], own[0])))};
@@ -248,17 +282,18 @@ void gated(NodeContext& n) {
   if (!read_layer(n, {"sigmoid", "tanh"}, layer)) return;
   const bool before_reset = n.number("linear_before_reset", 0) != 0;
   const std::int64_t hidden = layer.hidden;
-  recurrent(n, layer, 1, 3, false, [&](std::int64_t d, std::vector<Array>& own) -> Cell {
+  recurrent(n, layer, 1, 3, false, [&](const Directions& of, std::vector<Array>& own) -> Cell {
     // The bias of the recurrence stands apart: that of h may be within the reset.
-    const Array b = part(n, 3, d);
-    own.push_back(b.is_null() ? n.e.splat(0, n.in(0).dtype(), {3 * hidden})
-                              : n.e.slice(b, 0, 3 * hidden, 6 * hidden));
-    const Activation f = layer.activations[at(2 * d)], g = layer.activations[at(2 * d + 1)];
+    const Array b = part(n, 3, of);
+    own.push_back(b.is_null() ? n.e.splat(0, n.in(0).dtype(), {of.count, 1, 3 * hidden})
+                              : n.e.unsqueeze(n.e.slice(b, 1, 3 * hidden, 6 * hidden), 1));
+    const Activation f = layer.activations[at(2 * of.first)],
+                     g = layer.activations[at(2 * of.first + 1)];
     return [&layer, f, g, hidden, before_reset](
                Emit& e, const Array& gates, const std::vector<Array>& state,
                const std::vector<Array>& own) -> std::vector<Array> {
       const auto weights = [&](std::int64_t k, std::int64_t count) {
-        return e.slice(own[0], 0, k * hidden, (k + count) * hidden);
+        return e.slice(own[0], 1, k * hidden, (k + count) * hidden);
       };
       const auto bias = [&](std::int64_t k) { return gate(e, own[1], k, hidden); };
       const Array both = by_weights(e, state[0], weights(0, 2));
@@ -282,10 +317,11 @@ void long_short(NodeContext& n) {
   if (!read_layer(n, {"sigmoid", "tanh", "tanh"}, layer)) return;
   const bool couples = n.number("input_forget", 0) != 0, peeps = n.has(7);
   const std::int64_t hidden = layer.hidden;
-  recurrent(n, layer, 2, 4, true, [&](std::int64_t d, std::vector<Array>& own) -> Cell {
-    if (peeps) own.push_back(part(n, 7, d));
-    const Activation f = layer.activations[at(3 * d)], g = layer.activations[at(3 * d + 1)],
-                     h = layer.activations[at(3 * d + 2)];
+  recurrent(n, layer, 2, 4, true, [&](const Directions& of, std::vector<Array>& own) -> Cell {
+    if (peeps) own.push_back(n.e.unsqueeze(part(n, 7, of), 1));
+    const Activation f = layer.activations[at(3 * of.first)],
+                     g = layer.activations[at(3 * of.first + 1)],
+                     h = layer.activations[at(3 * of.first + 2)];
     return [&layer, f, g, h, hidden, couples, peeps](
                Emit& e, const Array& given, const std::vector<Array>& state,
                const std::vector<Array>& own) -> std::vector<Array> {
