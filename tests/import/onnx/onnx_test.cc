@@ -99,6 +99,42 @@ TEST(Onnx, AnInputThatIsAnOutputKeepsItsName) {
   EXPECT_EQ(root.operand(1)->name(), "y");
 }
 
+// One window over one element, as in a squeeze and excitation, is a product; one over more is not.
+TEST(Onnx, ConvolutionsOfOneElementAreProducts) {
+  for (const char* size : {"1", "2"}) {
+    GraphParts parts;
+    parts.inputs = {value_info("x", kFloat, {"2", "3", size, size}),
+                    value_info("w", kFloat, {"4", "3", "1", "1"}), value_info("b", kFloat, {"4"})};
+    parts.nodes = {node("Conv", {"x", "w", "b"}, {"y"})};
+    parts.outputs = {value_info("y", kFloat, {"2", "4", size, size})};
+    const auto module = import::read_program(model(parts), "m.onnx");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    bool has_dot = false;
+    for (const auto& instruction : (*module)->entry()->instructions()) {
+      has_dot = has_dot || instruction->opcode() == ir::Opcode::dot;
+    }
+    EXPECT_EQ(has_dot, *size == '1');
+    const std::int64_t count = *size == '1' ? 1 : 4;
+    std::vector<float> x(static_cast<std::size_t>(6 * count)), w(12), b = {1, 2, 3, 4};
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 5) - 2;
+    const std::int64_t side = count == 1 ? 1 : 2;
+    const auto y = ir::interpret(**module, std::vector{floats({2, 3, side, side}, x),
+                                                       floats({4, 3, 1, 1}, w), floats({4}, b)});
+    ASSERT_TRUE(y.ok()) << y.status().to_string();
+    const ir::Literal& result = y->shape().is_array() ? *y : y->elements()[0];
+    for (std::int64_t i = 0; i < 8 * count; ++i) {
+      const std::int64_t image = i / (4 * count), out = i / count % 4, place = i % count;
+      double sum = static_cast<double>(out + 1);
+      for (std::int64_t c = 0; c < 3; ++c) {
+        sum += x[static_cast<std::size_t>((image * 3 + c) * count + place)] *
+               w[static_cast<std::size_t>(out * 3 + c)];
+      }
+      EXPECT_EQ(result.at(i), sum) << i;
+    }
+  }
+}
+
 // A recurrent layer of 3 steps, 2 sequences and 4 hidden numbers, whose parameters are inputs.
 std::unique_ptr<ir::Module> recurrent(const char* op, std::int64_t gates, const char* direction) {
   const bool both = std::string_view(direction) == "bidirectional";

@@ -142,11 +142,32 @@ bool fits(NodeContext& n, const Array& x, const Array& kernel) {
   return false;
 }
 
+// One window over one element: a product of [images, channels] by the filters, as the two layers
+// of a squeeze and excitation are.
+bool is_product(const Array& x, const Array& kernel, const Windows& windows, std::int64_t groups) {
+  const auto all = [](const Sizes& sizes, std::int64_t size) {
+    return std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t one) { return one == size; });
+  };
+  return groups == 1 && x.dim(1) == kernel.dim(1) && all(spatial_of(x), 1) &&
+         all(spatial_of(kernel), 1) && all(windows.sizes, 1) && all(windows.before, 0) &&
+         all(windows.after, 0);
+}
+
 void convolution(NodeContext& n) {
   const Array x = n.in(0), kernel = n.in(1);
   if (!fits(n, x, kernel)) return;
   const Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
-  Array made = convolve(n.e, x, kernel, window_dimensions(windows, 0), groups_of(n));
+  const std::int64_t groups = groups_of(n);
+  Array made;
+  if (is_product(x, kernel, windows, groups)) {
+    made = n.e.dot(n.e.reshape(x, {x.dim(0), x.dim(1)}),
+                   n.e.reshape(kernel, {kernel.dim(0), kernel.dim(1)}), {{1}, {1}, {}, {}});
+    Sizes dims = x.dims();
+    dims[1] = kernel.dim(0);
+    made = n.e.reshape(made, dims);
+  } else {
+    made = convolve(n.e, x, kernel, window_dimensions(windows, 0), groups);
+  }
   if (n.has(2)) made = made + n.e.along(n.in(2), x.rank(), 1);
   n.set(0, made);
 }
