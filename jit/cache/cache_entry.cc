@@ -11,7 +11,7 @@
 namespace plimsoll::jit {
 namespace {
 
-constexpr std::string_view kMagic = "plimsoll kernel 00000003";  // the number is the version
+constexpr std::string_view kMagic = "plimsoll kernel 00000004";  // the number is the version
 constexpr std::size_t kChecksumAt = kMagic.size();
 constexpr std::size_t kBodyAt = kChecksumAt + sizeof(std::uint64_t);
 
@@ -51,12 +51,15 @@ std::string write_object(const KernelObject& kernel) {
   ArchiveWriter text;
   text.number(workspace_bytes);
   text.number(static_cast<std::int64_t>(phases.size()));
-  for (const auto& [function, units, unit_seconds, unless_input, unless_output] : phases) {
+  for (const auto& [function, units, unit_seconds, unless_input, unless_output, run_elements,
+                    own_inputs] : phases) {
     text.string(function);
     text.number(units);
     text.number(unit_seconds);
     text.number(static_cast<std::int64_t>(unless_input));
     text.number(static_cast<std::int64_t>(unless_output));
+    text.number(run_elements);
+    text.number(std::bit_cast<std::int64_t>(own_inputs));
   }
   text.string(object);
   return text.take();
@@ -74,6 +77,8 @@ std::optional<KernelObject> read_object(std::string_view text) {
     phase.unit_seconds = std::bit_cast<double>(reader.number());
     phase.unless_input = static_cast<int>(reader.number());
     phase.unless_output = static_cast<int>(reader.number());
+    phase.run_elements = reader.number();
+    phase.own_inputs = std::bit_cast<std::uint64_t>(reader.number());
     kernel.phases.push_back(std::move(phase));
   }
   kernel.object = std::string(reader.string());

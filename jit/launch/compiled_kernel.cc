@@ -20,7 +20,7 @@ CompiledKernel::CompiledKernel(const KernelGraph& graph, const KernelObject& obj
   for (std::size_t i = 0; i < object.phases.size(); ++i) {
     const Phase& phase = object.phases[i];
     phases_.push_back({code_->entry(i), phase.units, 1, phase.unit_seconds, phase.unless_input,
-                       phase.unless_output});
+                       phase.unless_output, phase.run_elements, phase.own_inputs});
     grains_.push_back(std::max<std::int64_t>(
         1, static_cast<std::int64_t>(std::ceil(device::kPieceSeconds / phase.unit_seconds))));
   }

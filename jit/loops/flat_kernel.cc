@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/loops/flat_kernel.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "jit/emit/avx512.h"
@@ -86,6 +87,11 @@ Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarge
   Phase phase;
   phase.function = "elements";
   phase.unit_seconds = seconds_per_element(graph);
+  phase.run_elements = 1;
+  for (std::size_t i = 0; i < std::min<std::size_t>(64, graph.inputs().size()); ++i) {
+    if (graph.inputs()[i]->element_count() == kFlatExtent)
+      phase.own_inputs |= std::uint64_t{1} << i;
+  }
   FlatWriter writer(graph, vector_lanes(graph, target), *code.module, phase.function);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   code.phases.push_back(std::move(phase));

@@ -59,6 +59,9 @@ class LoopWriter {
 
   std::int64_t units() const { return rows_ * chunks_; }
   std::int64_t elements_per_unit() const { return chunk_ * group_rows_; }
+  // As Phase has them; after `write`.
+  std::int64_t run_elements() const { return units_are_runs() ? elements_per_unit() : 0; }
+  std::uint64_t own_inputs() const { return units_are_runs() ? own_inputs_ : 0; }
 
   Status write() {
     for (std::size_t i = 0; i + 1 < extents_.size(); ++i) {
@@ -72,6 +75,7 @@ class LoopWriter {
 
     choose_staged();
     choose_streamed();
+    find_own_inputs();
 
     llvm::IRBuilder<>& b = builder_;
     Loop units = Loop::open(b, function_.begin, function_.end, 1);
@@ -141,6 +145,28 @@ class LoopWriter {
       chunk_ = kChunk;  // rows are cut only where there are too few of them to share out
     }
     chunks_ = (inner_ + chunk_ - 1) / chunk_;
+  }
+
+  // Units are numbered in the order of what they write: a row, a chunk of one, or neighbouring
+  // rows.
+  bool units_are_runs() const {
+    if (tiled_ >= 0 || (rows_ > 1 && chunks_ > 1 && inner_ % chunk_ != 0)) return false;
+    if (group_ >= 0) {
+      const bool is_last = group_ + 2 == static_cast<int>(extents_.size());
+      const bool is_whole = extents_.size() == 2 || extents_[at(group_)] % group_rows_ == 0;
+      if (!is_last || !is_whole) return false;
+    }
+    return std::all_of(nest_.stores.begin(), nest_.stores.end(),
+                       [](const Store& store) { return store.placement == nullptr; });
+  }
+
+  void find_own_inputs() {
+    std::uint64_t others = 0;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      if (load.input >= 64) continue;
+      (load.position == position_ ? own_inputs_ : others) |= std::uint64_t{1} << load.input;
+    }
+    own_inputs_ &= ~others;
   }
 
   // More than one operand has as many elements as the loops.
@@ -348,6 +374,7 @@ class LoopWriter {
   llvm::Value* tile_begin_ = nullptr;
   llvm::Value* tile_end_ = nullptr;
   std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
+  std::uint64_t own_inputs_ = 0;
   int width_ = 1;
   llvm::IRBuilder<> builder_;
   PhaseFunction function_;
@@ -378,6 +405,8 @@ Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarge
     result.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 2e-9;
     result.unless_input = phase.unless_input;
     result.unless_output = phase.unless_output;
+    result.run_elements = writer.run_elements();
+    result.own_inputs = writer.own_inputs();
     code.phases.push_back(std::move(result));
   }
   return code;

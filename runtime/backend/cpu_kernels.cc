@@ -6,6 +6,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/kernels.h"
+#include "runtime/device/cpu/chained_launch.h"
 #include "runtime/device/cpu/joint_launch.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -60,6 +61,20 @@ Result<std::shared_ptr<const device::JointLaunch>> CpuKernels::join(
   }
   return std::shared_ptr<const device::JointLaunch>(
       std::make_shared<device::CpuJointLaunch>(phased));
+}
+
+std::shared_ptr<const device::JointLaunch> CpuKernels::chain(const device::Kernel& first,
+                                                             std::size_t first_inputs,
+                                                             const device::Kernel& second,
+                                                             std::size_t input) {
+  // Those of the JIT can't be asked what they are, which their origin says; others are none of its.
+  if (first.origin() == device::KernelOrigin::jit || second.origin() != device::KernelOrigin::jit) {
+    return nullptr;
+  }
+  const auto* const pieces = dynamic_cast<const device::ResultPieces*>(&first);
+  if (pieces == nullptr) return nullptr;
+  return device::CpuChainedLaunch::create(*pieces, first_inputs,
+                                          static_cast<const device::PhasedKernel&>(second), input);
 }
 
 }  // namespace plimsoll::backend

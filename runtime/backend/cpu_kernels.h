@@ -27,6 +27,10 @@ class CpuKernels final : public device::KernelProvider {
   Result<device::CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override;
   Result<std::shared_ptr<const device::JointLaunch>> join(
       std::span<const device::Kernel* const> parts) override;
+  std::shared_ptr<const device::JointLaunch> chain(const device::Kernel& first,
+                                                   std::size_t first_inputs,
+                                                   const device::Kernel& second,
+                                                   std::size_t input) override;
   device::KernelStatistics statistics() const override { return compiler_->statistics(); }
 
  private:

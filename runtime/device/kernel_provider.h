@@ -56,6 +56,16 @@ class KernelProvider {
   virtual Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) = 0;
   // `parts`, which may_join and must outlive the launch, in one. They keep their bits.
   virtual Result<std::shared_ptr<const JointLaunch>> join(std::span<const Kernel* const> parts) = 0;
+  // `first`, which has one result and so many inputs, and then `second`, which reads that result as
+  // its input `input`, in one launch; null where the device gains nothing by that. `second` may
+  // write where that result lies, but nothing else that `first` reads or writes. Both keep their
+  // bits, and must outlive the launch.
+  virtual std::shared_ptr<const JointLaunch> chain(const Kernel& /*first*/,
+                                                   std::size_t /*first_inputs*/,
+                                                   const Kernel& /*second*/,
+                                                   std::size_t /*input*/) {
+    return nullptr;
+  }
   virtual KernelStatistics statistics() const = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/device/kernel_provider.h"
 #include "runtime/executor/collectives_beside.h"
 #include "runtime/executor/launch_order.h"
+#include "runtime/executor/step_accesses.h"
 #include "runtime/ir/elided_constant.h"
 
 namespace plimsoll::executor {
@@ -61,6 +62,8 @@ class Resolver {
                            const ResolvedPlan& plan);
   std::int32_t number(Measurement made);
   bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) const;
+  std::shared_ptr<const device::JointLaunch> chain(StepId first, StepId second,
+                                                   const ResolvedPlan& plan) const;
   Status join_launches(ResolvedPlan& out);
 
   const Program& program_;
@@ -95,6 +98,49 @@ bool Resolver::may_share_launch(const ResolvedStep& step, const ResolvedPlan& pl
     if (id >= 0) bytes += plan.bytes[id];
   }
   return bytes <= properties_.most_joint_bytes;
+}
+
+bool is_computed(const ResolvedStep& step) {
+  return (step.kind == StepKind::compute || step.kind == StepKind::recompute) &&
+         step.kernel != nullptr && step.instruction->control_predecessors().empty() &&
+         step.instruction->control_successors().empty();
+}
+
+// One launch of a step and of the next one, if that reads what the first makes while it is near;
+// else null. The second may begin before the first has ended, so that it must not write what the
+// first still reads, which a plan may have put at one place.
+std::shared_ptr<const device::JointLaunch> Resolver::chain(StepId first, StepId second,
+                                                           const ResolvedPlan& plan) const {
+  const ResolvedStep& a = plan.steps[first];
+  const ResolvedStep& b = plan.steps[second];
+  if (!is_computed(a) || !is_computed(b) || a.output_count != 1 || b.workspace >= 0 ||
+      !b.kernel->may_join(at(b.input_count), at(b.output_count))) {
+    return nullptr;
+  }
+  const BufferId made = plan.ids[at(a.outputs)];
+  const auto inputs = std::span(plan.ids).subspan(at(b.inputs), at(b.input_count));
+  const auto read = std::find(inputs.begin(), inputs.end(), made);
+  if (made < 0 || read == inputs.end() || std::count(inputs.begin(), inputs.end(), made) != 1) {
+    return nullptr;
+  }
+  const planner::Buffer& place = plan.plan->buffers[made];
+  if (place.placement != Placement::arena) return nullptr;
+  const std::vector<Access> of_first = accesses_of(*plan.plan, plan.plan->steps[first]);
+  const std::vector<Access> of_second = accesses_of(*plan.plan, plan.plan->steps[second]);
+  const auto is_apart = [](const Access& x, const Access& y) {
+    return x.space != y.space || x.end <= y.begin || y.end <= x.begin;
+  };
+  for (const Access& x : of_first) {
+    for (const Access& y : of_second) {
+      if (is_apart(x, y) || !(x.writes || y.writes)) continue;
+      // What is made is read, and may be written over element by element.
+      const bool is_made =
+          x.writes && x.space == 0 && x.begin == place.offset && y.begin == x.begin;
+      if (!is_made) return nullptr;
+    }
+  }
+  return program_.provider().chain(*a.kernel, at(a.input_count), *b.kernel,
+                                   at(read - inputs.begin()));
 }
 
 Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
@@ -238,14 +284,29 @@ Status Resolver::join_launches(ResolvedPlan& out) {
       find_collectives_beside(*out.plan, order, program_.options().overlap_bytes);
   out.launch_steps = order.steps;
   std::int32_t begin = 0;
-  for (const std::int32_t end : order.ends) {
-    const std::size_t number = out.launches.size();
+  for (std::size_t number = 0; number < order.ends.size(); ++number) {
+    std::int32_t end = order.ends[number];
     ResolvedLaunch launch{begin, end - begin, -1};
     launch.goes_on = beside.goes_on[number] != 0;
     launch.meets = beside.meets[number] != 0;
     launch.waits = beside.waits[number];
+    std::shared_ptr<const device::JointLaunch> chained;
+    if (launch.step_count == 1 && !launch.goes_on && !launch.meets &&
+        number + 1 < order.ends.size() && order.ends[number + 1] == end + 1 &&
+        beside.goes_on[number + 1] == 0 && beside.meets[number + 1] == 0 &&
+        beside.waits[number + 1] == 0) {
+      chained = chain(order.steps[at(begin)], order.steps[at(end)], out);
+    }
+    if (chained != nullptr) {
+      ++number;
+      ++end;
+      launch.step_count = 2;
+      launch.is_chain = true;
+      launch.joint = static_cast<std::int32_t>(out.joint_launches.size());
+      out.joint_launches.push_back(std::move(chained));
+    }
     if (launch.goes_on) ++result_.launches.beside;
-    if (launch.step_count > 1) {
+    if (launch.step_count > 1 && launch.joint < 0) {
       std::vector<const device::Kernel*> parts;
       for (std::int32_t i = begin; i < end; ++i) {
         parts.push_back(out.steps[order.steps[at(i)]].kernel);

@@ -36,6 +36,7 @@ struct ResolvedSlicedState {
 struct ResolvedLaunch {
   std::int32_t steps = 0, step_count = 0;  // range of ResolvedPlan::launch_steps
   std::int32_t joint = -1;                 // of ResolvedPlan::joint_launches; -1: a step alone
+  bool is_chain = false;                   // of two steps, the second reads what the first makes
   // A collective that goes on while others run; one that meets others itself; and how many of the
   // plan's that go on must be over before (collectives_beside.h).
   bool goes_on = false, meets = false;

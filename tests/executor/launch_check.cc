@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/executor/launch_check.h"
 
+#include <algorithm>
 #include <tuple>
 #include <vector>
 
@@ -90,6 +91,26 @@ std::string check_launch_order(const Plan& plan, const IdVector<StepId, char>& m
       }
     }
   }
+  return {};
+}
+
+std::string check_chain(const Plan& plan, StepId first, StepId second) {
+  const Touched a = touched(plan, plan.steps[first]), b = touched(plan, plan.steps[second]);
+  const std::string pair =
+      "steps " + std::to_string(first.value()) + " and " + std::to_string(second.value());
+  if (plan.steps[first].outputs.size() != 1) return pair + ": the first makes several results";
+  const BufferId made = plan.steps[first].outputs[0];
+  if (std::count(b.reads.begin(), b.reads.end(), made) != 1) return pair + " are no chain";
+  for (const BufferId written : b.writes) {
+    const Buffer &x = plan.buffers[written], &y = plan.buffers[made];
+    const bool is_its_place =
+        x.placement == Placement::arena && y.placement == Placement::arena && x.offset == y.offset;
+    if (any_overlap(plan, {written}, a.reads) ||
+        (!is_its_place && any_overlap(plan, {written}, a.writes))) {
+      return pair + ": the second writes what the first still uses";
+    }
+  }
+  if (plan.steps[second].workspace >= 0) return pair + ": the second has a workspace";
   return {};
 }
 

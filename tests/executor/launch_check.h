@@ -16,4 +16,8 @@ std::string check_launch_order(const planner::Plan& plan,
                                const IdVector<planner::StepId, char>& may_join,
                                const executor::LaunchOrder& order);
 
+// Whether `second` may run on parts of what `first` makes while that makes others: it reads the one
+// result, and writes nothing that `first` touches but the place of that result itself.
+std::string check_chain(const planner::Plan& plan, planner::StepId first, planner::StepId second);
+
 }  // namespace plimsoll::testing

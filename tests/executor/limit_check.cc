@@ -56,6 +56,12 @@ std::string check_launches(const Executable& executable, int& joint_launches, in
     }
     executor::LaunchOrder order{plan->launch_steps, {}};
     for (const executor::ResolvedLaunch& launch : plan->launches) {
+      if (launch.is_chain) {
+        const auto first = plan->launch_steps.begin() + launch.steps;
+        const std::string error = check_chain(*plan->plan, first[0], first[1]);
+        if (!error.empty()) return plan->plan->computation->name() + ": " + error;
+        order.ends.push_back(launch.steps + 1);  // apart, in all else
+      }
       order.ends.push_back(launch.steps + launch.step_count);
       if (launch.joint >= 0) ++joint_launches;
       if (launch.goes_on) ++beside;

@@ -16,7 +16,8 @@ namespace {
 
 KernelObject some_kernel() {
   KernelObject kernel;
-  kernel.phases = {{"a.sweep", 7, 1.5e-6, -1, -1}, {"a.combine", 1, 2e-9, 2, 0}};
+  kernel.phases = {{"a.sweep", 7, 1.5e-6, -1, -1, 32, 0x8000000000000005},
+                   {"a.combine", 1, 2e-9, 2, 0}};
   kernel.workspace_bytes = 4096;
   kernel.object = std::string(
       "\x7f"
@@ -38,6 +39,8 @@ TEST(CacheEntry, GivesBackWhatItWasGiven) {
   EXPECT_EQ(read->phases[0].units, 7);
   EXPECT_EQ(read->phases[0].unit_seconds, 1.5e-6);
   EXPECT_EQ(read->phases[0].unless_input, -1);
+  EXPECT_EQ(read->phases[0].run_elements, 32);
+  EXPECT_EQ(read->phases[0].own_inputs, 0x8000000000000005U);
   EXPECT_EQ(read->phases[1].unless_input, 2);
   EXPECT_EQ(read->phases[1].unless_output, 0);
 }

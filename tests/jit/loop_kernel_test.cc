@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "runtime/base/index.h"
+#include "runtime/device/cpu/phased_kernel.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -76,6 +81,77 @@ TEST(LoopKernel, MovesShortRowsInTheOperandsOrder) {
           "[3,5,70,24] transpose(p), dimensions={0,2,1,3} }");
     check("ENTRY e { p = " + d + "[50,7,33] parameter(0)\n ROOT t = " + d +
           "[7,50,33] transpose(p), dimensions={1,0,2} }");
+  }
+}
+
+// A kernel's first phase, and how many elements of the result are written after each cut of it.
+struct Units {
+  device::KernelPhase phase;
+  std::vector<std::int64_t> ends;
+};
+
+Units units_of(const char* text) {
+  const auto module = parse(text);
+  const auto kernel = compiler().compile(*module->entry()->root());
+  EXPECT_TRUE(kernel.ok()) << kernel.status().to_string();
+  const auto& phased = static_cast<const device::PhasedKernel&>(**kernel);
+  Units made{phased.phases()[0], {}};
+  std::vector<std::vector<float>> inputs;
+  std::vector<const void*> from;
+  for (const ir::Instruction* parameter : module->entry()->parameters()) {
+    inputs.emplace_back(at(parameter->shape().element_count()), 0.5F);
+    from.push_back(inputs.back().data());
+  }
+  std::vector<float> result(at(module->entry()->root()->shape().element_count()), -1e30F);
+  void* to = result.data();
+  for (std::int64_t unit = 0; unit < made.phase.units; unit += made.phase.cut) {
+    made.phase.run(from.data(), &to, nullptr, unit,
+                   std::min(made.phase.units, unit + made.phase.cut));
+    const auto first = std::find(result.begin(), result.end(), -1e30F);
+    EXPECT_TRUE(std::all_of(first, result.end(), [](float x) { return x == -1e30F; })) << unit;
+    made.ends.push_back(first - result.begin());
+  }
+  return made;
+}
+
+// What a unit writes, and which operands it reads there and nowhere else: by running units one by
+// one.
+TEST(LoopKernel, SaysWhichRunOfElementsAUnitIs) {
+  for (const char* text :
+       {"f { p = f32[300,48] parameter(0)\n q = f32[48] parameter(1)\n b = f32[300,48] "
+        "broadcast(q), "
+        "dimensions={1}\n ROOT r = f32[300,48] add(p, b) }\nENTRY e { p = f32[300,48] "
+        "parameter(0)\n q = f32[48] parameter(1)\n ROOT r = f32[300,48] fusion(p, q), kind=kLoop, "
+        "calls=f }",
+        "ENTRY e { p = f32[20001] parameter(0)\n ROOT r = f32[20001] negate(p) }",
+        "ENTRY e { p = f32[3,8192] parameter(0)\n ROOT r = f32[3,8192] negate(p) }"}) {
+    const Units units = units_of(text);
+    ASSERT_GT(units.phase.run_elements, 0) << text;
+    EXPECT_EQ(units.phase.own_inputs, 1U) << text;
+    for (std::size_t i = 0; i + 1 < units.ends.size(); ++i) {
+      EXPECT_EQ(units.ends[i],
+                static_cast<std::int64_t>(i + 1) * units.phase.cut * units.phase.run_elements);
+    }
+  }
+}
+
+TEST(LoopKernel, OwnsNoInputThatItReadsElsewhere) {
+  // Read in another order, twice, and as a whole row for each element.
+  for (
+      const char* text :
+      {"ENTRY e { p = f32[64,80] parameter(0)\n ROOT r = f32[80,64] transpose(p), dimensions={1,0} "
+       "}",
+       "f { p = f32[200,200] parameter(0)\n t = f32[200,200] transpose(p), dimensions={1,0}\n ROOT "
+       "r = f32[200,200] add(p, t) }\nENTRY e { p = f32[200,200] parameter(0)\n ROOT r = "
+       "f32[200,200] fusion(p), kind=kLoop, calls=f }",
+       "ENTRY e { p = f32[30000] parameter(0)\n ROOT r = f32[30000] reverse(p), dimensions={0} "
+       "}"}) {
+    const auto module = parse(text);
+    const auto kernel = compiler().compile(*module->entry()->root());
+    ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+    const auto& phased = static_cast<const device::PhasedKernel&>(**kernel);
+    for (const device::KernelPhase& phase : phased.phases())
+      EXPECT_EQ(phase.own_inputs, 0U) << text;
   }
 }
 

@@ -316,8 +316,19 @@ bool OnednnConvolution::prepare() {
                              : make_reorder(user_weights_, weights_, &reorder_scratch_);
     }
     lay_out_workspace();
+    find_slot_ends();
   });
   return status.ok() && usable;
+}
+
+void OnednnConvolution::find_slot_ends() {
+  if (c_.mode != ConvolutionMode::forward || stage_dst_) return;
+  const std::int64_t count = static_cast<std::int64_t>(pieces_.size());
+  for (std::int64_t slot = 0; slot < slots_; ++slot) {
+    const Piece& last = pieces_[static_cast<std::size_t>(count * (slot + 1) / slots_ - 1)];
+    slot_ends_.push_back((last.n + last.n_count - 1) * c_.dst.strides[0] +
+                         (last.dst_row + last.dst_rows) * c_.dst.strides[2]);
+  }
 }
 
 void OnednnConvolution::lay_out_workspace() {

@@ -11,6 +11,7 @@
 #include "kernels/cpu/contraction/convolution_shape.h"
 #include "kernels/cpu/contraction/onednn.h"
 #include "kernels/cpu/kernel_base.h"
+#include "runtime/device/cpu/result_pieces.h"
 #include "runtime/device/input_preparation.h"
 
 namespace plimsoll::kernels {
@@ -20,7 +21,9 @@ namespace plimsoll::kernels {
 // task with memory of its own. Weights change their layout once per launch, or come with it
 // changed (`takes_prepared`). Activations that are
 // not channels-last are staged piece by piece. Filter gradients are added over the pieces in order.
-class OnednnConvolution final : public KernelBase, public device::InputPreparation {
+class OnednnConvolution final : public KernelBase,
+                                public device::InputPreparation,
+                                public device::ResultPieces {
  public:
   explicit OnednnConvolution(LibraryConvolution convolution, bool takes_prepared = false);
 
@@ -34,6 +37,11 @@ class OnednnConvolution final : public KernelBase, public device::InputPreparati
   std::int64_t prepared_bytes() const override;
   Status prepare(const void* plain, void* prepared) const override;
   std::shared_ptr<const device::Kernel> taking_prepared() const override;
+
+  // Of a forward convolution into channels-last order: what each slot makes.
+  std::span<const std::int64_t> piece_ends() const override { return slot_ends_; }
+  Status begin(const device::KernelArguments& arguments) const override;
+  Status run_piece(const device::KernelArguments& arguments, std::int64_t slot) const override;
 
  private:
   using Desc = dnnl::memory::desc;
@@ -67,6 +75,9 @@ class OnednnConvolution final : public KernelBase, public device::InputPreparati
                        bool dense) const;
   bool writes_weights() const { return c_.mode == ConvolutionMode::filter_gradient; }
 
+  void find_slot_ends();
+  // Where changed weights lie; `user` where they are taken as they are.
+  const void* weights_of(const void* user, void* workspace) const;
   const void* prepare_weights(const void* user, void* workspace) const;
   void run_slot(std::int64_t slot, const void* src, const void* weights, const void* dst,
                 void* workspace) const;
@@ -79,6 +90,7 @@ class OnednnConvolution final : public KernelBase, public device::InputPreparati
   std::vector<Piece> pieces_;
   std::vector<Variant> variants_;
   std::int64_t slots_ = 1;
+  std::vector<std::int64_t> slot_ends_;  // elements of the result; empty where slots make no runs
 
   Desc user_weights_, weights_;  // after a flip; as the primitives want them
   std::optional<dnnl::reorder> weights_reorder_;

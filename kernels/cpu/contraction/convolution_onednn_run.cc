@@ -145,6 +145,26 @@ Status OnednnConvolution::launch(device::Stream&, const device::KernelArguments&
   return writes_weights() ? finish_weights(out, arguments.workspace) : ok_status();
 }
 
+const void* OnednnConvolution::weights_of(const void* user, void* workspace) const {
+  if (takes_prepared_) return user;
+  if (weights_reorder_) return byte_offset(workspace, weights_at_);
+  return flip_dims_.empty() ? user : byte_offset(workspace, flip_at_);
+}
+
+Status OnednnConvolution::begin(const device::KernelArguments& arguments) const {
+  if (takes_prepared_) return ok_status();
+  return onednn::guarded(name().c_str(),
+                         [&] { prepare_weights(arguments.inputs[1], arguments.workspace); });
+}
+
+Status OnednnConvolution::run_piece(const device::KernelArguments& arguments,
+                                    std::int64_t slot) const {
+  return onednn::guarded(name().c_str(), [&] {
+    run_slot(slot, arguments.inputs[0], weights_of(arguments.inputs[1], arguments.workspace),
+             arguments.outputs[0], arguments.workspace);
+  });
+}
+
 std::int64_t OnednnConvolution::prepared_bytes() const {
   if (writes_weights() || takes_prepared_) return 0;
   if (!weights_reorder_ && flip_dims_.empty()) return 0;

@@ -25,6 +25,11 @@ struct KernelPhase {
   double unit_seconds = 0;  // estimate
   // Not run when this input and this output are the same buffer; -1: always run.
   int unless_input = -1, unless_output = -1;
+  // Where unit u is elements [u * run_elements, (u + 1) * run_elements) of every result, in
+  // row-major order, as far as there are any: which inputs (a bit each, of the first 64) are read
+  // at the positions alone that are written. 0: units are something else.
+  std::int64_t run_elements = 0;
+  std::uint64_t own_inputs = 0;
 };
 
 // A kernel that is nothing but phases, each run when the one before it is over. What may join
