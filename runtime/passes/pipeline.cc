@@ -156,6 +156,19 @@ Result<bool> combine_within_share(ir::Module& module, const OptimizeOptions& opt
   return combine(module, bounded, nullptr);
 }
 
+// Kernels have the right operand of these packed before, and then add in another order: a program
+// in which one becomes a constant only by folding has other bits than as it is written.
+std::int64_t products_by_constants(const ir::Module& module) {
+  std::int64_t count = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() != ir::Opcode::dot) continue;
+      count += instruction->operand(1)->opcode() == ir::Opcode::constant ? 1 : 0;
+    }
+  }
+  return count;
+}
+
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -212,6 +225,7 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   const bool meets = has_participants(module);
   const std::vector<std::string> collectives =
       meets ? collectives_in_order(module) : std::vector<std::string>();
+  const std::int64_t by_constants = products_by_constants(module);
   if (meets && !options.one_program) PLIMSOLL_RETURN_IF_ERROR(order_collectives(module).status());
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(order_transfers(module).status());
@@ -239,6 +253,7 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   is_other = is_other || turned;
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid || turned) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  is_other = is_other || products_by_constants(module) != by_constants;
   if (!meets) return is_other || relaid;
   // Participants may choose other forms of the program: whatever those make of it, they come to the
   // collectives in this order.

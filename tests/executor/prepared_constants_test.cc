@@ -86,6 +86,102 @@ TEST(PreparedConstants, GiveTheSameBitsInLessWorkspace) {
   }
 }
 
+// Of our own products, which pack an operand that is no constant at every launch.
+TEST(PreparedConstants, OfPackedProductsGiveTheSameBits) {
+  struct Case {
+    ir::Dims left, right;
+    const char* text;
+    const char* kernel;
+  };
+  const Case cases[] = {
+      {{300, 1200},
+       {1200, 420},
+       "f32[300,420] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+       "dot.packed"},
+      {{300, 1200},
+       {420, 1200},
+       "f32[300,420] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+       "dot.packed"},
+      {{1, 4, 4, 160},
+       {3, 3, 160, 72},
+       "f32[1,4,4,72] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f",
+       "convolution.packed"}};
+  for (const Case& one : cases) {
+    const std::vector<ir::Literal> arguments = {numbers(one.left, 1), numbers(one.right, 2)};
+    const auto budget = memory::Budget::create(device::default_device(), std::int64_t{64} << 20);
+    std::vector<ir::Literal> results;
+    for (const bool constant : {false, true}) {
+      const std::string text = "HloModule m\nENTRY e {\n x = " + arguments[0].shape().to_string() +
+                               " parameter(0)\n w = " + arguments[1].shape().to_string() +
+                               (constant ? " constant({...})" : " parameter(1)") +
+                               "\n ROOT r = " + one.text + "\n}";
+      auto module = ir::parse_module(text, "product");
+      ASSERT_TRUE(module.ok()) << module.status().to_string();
+      for (const auto& instruction : (*module)->entry()->instructions()) {
+        if (instruction->opcode() != ir::Opcode::constant) continue;
+        instruction->attributes().literal = std::make_shared<const ir::Literal>(arguments[1]);
+      }
+      const auto program = Program::create(std::move(*module), provider());
+      ASSERT_TRUE(program.ok()) << program.status().to_string();
+      const ir::Computation& entry = *(*program)->module().entry();
+      EXPECT_EQ((*program)->kernel(*entry.root())->name(), one.kernel);
+      for (const auto& instruction : entry.instructions()) {
+        if (instruction->opcode() != ir::Opcode::constant) continue;
+        EXPECT_FALSE(*instruction->attributes().literal == arguments[1]) << "lies as it did";
+      }
+      const auto executable = make_executable(*program, {}, {}, *budget);
+      ASSERT_TRUE(executable.ok()) << executable.status().to_string();
+      auto result =
+          run_on_host(**executable, *budget, std::span(arguments).first(constant ? 1 : 2));
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      results.push_back(std::move(*result));
+    }
+    EXPECT_EQ(results[0], results[1]) << one.text;
+  }
+}
+
+// A layer of few rows: by a constant, also one that is turned first, it is packed once, at every
+// limit; by a parameter it is the library's.
+TEST(PreparedConstants, ProductsByConstantsArePackedAtEveryLimit) {
+  const std::string head = "HloModule m\nENTRY e {\n x = f32[32,256] parameter(0)\n";
+  const std::string tail =
+      " y = f32[32,512] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      " ROOT r = f32[32,512] negate(y)\n}";
+  struct Case {
+    const char* weights;
+    bool is_constant;
+  };
+  for (const Case& one : {Case{" v = f32[256,512] constant({...})\n", true},
+                          Case{" w = f32[512,256] constant({...})\n v = f32[256,512] transpose(w), "
+                               "dimensions={1,0}\n",
+                               true},
+                          Case{" v = f32[256,512] parameter(1)\n", false}}) {
+    auto module = ir::parse_module(head + one.weights + tail, "layer");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    for (const auto& instruction : (*module)->entry()->instructions()) {
+      if (instruction->opcode() != ir::Opcode::constant) continue;
+      instruction->attributes().literal =
+          std::make_shared<const ir::Literal>(numbers(instruction->shape().dims(), 2));
+    }
+    const auto program = Program::create(std::move(*module), provider());
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    const auto kernel_of_dot = [](const Program& form) {
+      for (const auto& instruction : form.module().entry()->instructions()) {
+        if (instruction->opcode() == ir::Opcode::dot) return form.kernel(*instruction)->name();
+      }
+      return std::string();
+    };
+    EXPECT_EQ(kernel_of_dot(**program) == "dot.packed", one.is_constant) << one.weights;
+    for (const passes::Fusion fusion : {passes::Fusion::none, passes::Fusion::as_written}) {
+      ProgramForm form;
+      form.fusion = fusion;
+      const auto other = (*program)->in_form(form);
+      ASSERT_TRUE(other.ok()) << other.status().to_string();
+      EXPECT_EQ(kernel_of_dot(**other), kernel_of_dot(**program)) << one.weights;
+    }
+  }
+}
+
 TEST(PreparedConstants, LeaveAloneWhatOthersRead) {
   const ir::Literal weights = numbers({3, 3, 32, 32}, 2);
   const auto program = Program::create(convolution(&weights, true), provider());

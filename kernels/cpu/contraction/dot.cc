@@ -286,10 +286,10 @@ class BlockedDot final : public DotKernel {
 }  // namespace
 
 // In this order: a matrix times a vector, which is bound by memory, by a loop of our own that reads
-// every element of the matrix once; large matrices of f32, packed for all threads; what else the
-// library has code for; what it has code for in f32,
-// blocks of which are widened (f16, mixed floats, integers of a byte); tiles of our own for all the
-// rest (f64, wider integers), widened to the accumulator's type as they are packed.
+// every element of the matrix once; large matrices of f32, and products by constant ones, packed
+// for all threads; what else the library has code for; what it has code for in f32, blocks of which
+// are widened (f16, mixed floats, integers of a byte); tiles of our own for all the rest (f64,
+// wider integers), widened to the accumulator's type as they are packed.
 KernelResult make_dot(const ir::Instruction& instruction) {
   const ir::DType lhs = instruction.operand(0)->shape().dtype();
   const ir::DType rhs = instruction.operand(1)->shape().dtype();
@@ -299,7 +299,7 @@ KernelResult make_dot(const ir::Instruction& instruction) {
     if (vector->usable()) return KernelResult(std::move(vector));
   }
   const DotShape shape = read_dot(instruction);
-  if (PackedDot::takes(lhs, rhs, result, shape)) {
+  if (PackedDot::takes(lhs, rhs, result, shape) || PackedDot::takes_constant(instruction, shape)) {
     return KernelResult(std::make_shared<PackedDot>(instruction));
   }
   const bool library = lhs == rhs && onednn::data_type(lhs).has_value() &&

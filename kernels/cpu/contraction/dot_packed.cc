@@ -15,6 +15,16 @@ bool PackedDot::takes(ir::DType lhs, ir::DType rhs, ir::DType result, const DotS
          elements >= kLeastElements && elements >= kLeastProducts / shape.k;
 }
 
+bool PackedDot::takes_constant(const ir::Instruction& instruction, const DotShape& shape) {
+  constexpr std::int64_t kLeastColumns = 64, kLeastDepth = 32, kLeastProducts = 1 << 18;
+  const auto is_f32 = [](const ir::Shape& s) { return s.dtype() == ir::DType::f32; };
+  return instruction.operand(1)->opcode() == ir::Opcode::constant &&
+         is_f32(instruction.operand(0)->shape()) && is_f32(instruction.operand(1)->shape()) &&
+         is_f32(instruction.shape()) && shape.batch == 1 && !shape.rhs.needs_copy && shape.m > 1 &&
+         shape.n >= kLeastColumns && shape.k >= kLeastDepth &&
+         shape.m * shape.n >= kLeastProducts / shape.k;
+}
+
 PackedDot::PackedDot(const ir::Instruction& instruction)
     : DotKernel(instruction, "dot.packed", device::KernelOrigin::own),
       product_(shape_.m, shape_.n, shape_.k) {

@@ -11,13 +11,16 @@
 
 namespace plimsoll::kernels {
 
-// Products of f32 matrices that are so large that all threads share one of them: it is packed once
-// (kernels/cpu/products), where the library would pack an operand in every piece that it is given.
-// Elements of a batch follow each other. A right operand without a batch may come prepared.
+// Products of f32 matrices that are so large that all threads share one of them, or by constants:
+// an operand is packed once (kernels/cpu/products), where the library would pack it in every piece
+// that it is given. Elements of a batch follow each other. A right operand without a batch may come
+// prepared.
 class PackedDot final : public DotKernel, public device::InputPreparation {
  public:
   // Whether a dot of these dtypes and sizes takes less time so than in the library.
   static bool takes(ir::DType lhs, ir::DType rhs, ir::DType result, const DotShape& shape);
+  // Whether its right operand is a constant, which is packed once, and large enough to gain by it.
+  static bool takes_constant(const ir::Instruction& instruction, const DotShape& shape);
 
   explicit PackedDot(const ir::Instruction& instruction);
 
