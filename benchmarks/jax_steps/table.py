@@ -53,9 +53,9 @@ def run(plimsoll, program, folder, limit, repeat):
     return statistics.median(report["seconds"]), results
 
 
-def measure(plimsoll, name, make, repeat):
+def measure(plimsoll, name, make, repeat, kept):
     function, arguments, donated = make()
-    lowered = jax.jit(function, donate_argnums=donated).lower(*arguments)
+    lowered = jax.jit(function, donate_argnums=() if kept else donated).lower(*arguments)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         program = str(folder / "step.hlo")
@@ -104,6 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", default="", help="names that hold all of these words")
+    parser.add_argument("--kept", action="store_true", help="the caller keeps all arguments: nothing is donated")
     parser.add_argument("--repeat", type=int, default=5, help="runs of a turn; there are three turns")
     parser.add_argument("--json", help="write the rows here, too")
     flags = parser.parse_args()
@@ -111,7 +112,7 @@ def main():
     rows = []
     for name, make in itertools.chain(steps.steps(), applied_steps.steps()):
         if all(word in name for word in flags.only.split()):
-            rows.append(measure(plimsoll, name, make, flags.repeat))
+            rows.append(measure(plimsoll, name, make, flags.repeat, flags.kept))
             print(text_of(rows[-1]), file=sys.stderr, flush=True)
     good = [row for row in rows if "error" not in row]
     print("| step | XLA, MiB | peak / XLA | floor / XLA | floor / peak | time at 0.7 of the peak | at 0.5 | at the floor | "
