@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -123,8 +124,9 @@ std::shared_ptr<const device::JointLaunch> Resolver::chain(StepId first, StepId 
   if (made < 0 || read == inputs.end() || std::count(inputs.begin(), inputs.end(), made) != 1) {
     return nullptr;
   }
-  const planner::Buffer& place = plan.plan->buffers[made];
-  if (place.placement != Placement::arena) return nullptr;
+  const Placement place = plan.plan->buffers[made].placement;
+  const std::optional<Access> written = access_of(*plan.plan, made, true);
+  if (!written || place == Placement::parameter) return nullptr;
   const std::vector<Access> of_first = accesses_of(*plan.plan, plan.plan->steps[first]);
   const std::vector<Access> of_second = accesses_of(*plan.plan, plan.plan->steps[second]);
   const auto is_apart = [](const Access& x, const Access& y) {
@@ -135,7 +137,7 @@ std::shared_ptr<const device::JointLaunch> Resolver::chain(StepId first, StepId 
       if (is_apart(x, y) || !(x.writes || y.writes)) continue;
       // What is made is read, and may be written over element by element.
       const bool is_made =
-          x.writes && x.space == 0 && x.begin == place.offset && y.begin == x.begin;
+          x.writes && x.space == written->space && x.begin == written->begin && y.begin == x.begin;
       if (!is_made) return nullptr;
     }
   }

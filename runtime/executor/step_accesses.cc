@@ -11,28 +11,29 @@ using planner::Placement;
 using planner::StepKind;
 
 void add_access(const planner::Plan& plan, BufferId id, bool writes, std::vector<Access>& to) {
-  if (id < 0) return;
-  const planner::Buffer& buffer = plan.buffers[id];
-  if (buffer.bytes == 0) return;
-  switch (buffer.placement) {
-    case Placement::arena:
-      to.push_back({0, buffer.offset, buffer.offset + buffer.bytes, writes});
-      break;
-    case Placement::parameter:
-      to.push_back({1 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
-      break;
-    case Placement::output:
-    case Placement::lent:
-      to.push_back({2 + 2 * std::int64_t{buffer.index}, buffer.offset, buffer.offset + buffer.bytes,
-                    writes});
-      break;
-    case Placement::constant:  // nobody writes it
-    default:                   // only transfers touch a tier, and they keep their order
-      break;
-  }
+  if (const std::optional<Access> made = access_of(plan, id, writes)) to.push_back(*made);
 }
 
 }  // namespace
+
+std::optional<Access> access_of(const planner::Plan& plan, BufferId id, bool writes) {
+  if (id < 0) return std::nullopt;
+  const planner::Buffer& buffer = plan.buffers[id];
+  if (buffer.bytes == 0) return std::nullopt;
+  const std::int64_t begin = buffer.offset, end = buffer.offset + buffer.bytes;
+  switch (buffer.placement) {
+    case Placement::arena:
+      return Access{0, begin, end, writes};
+    case Placement::parameter:
+      return Access{1 + 2 * std::int64_t{buffer.index}, begin, end, writes};
+    case Placement::output:
+    case Placement::lent:
+      return Access{2 + 2 * std::int64_t{buffer.index}, begin, end, writes};
+    case Placement::constant:  // nobody writes it
+    default:                   // only transfers touch a tier, and they keep their order
+      return std::nullopt;
+  }
+}
 
 std::vector<Access> accesses_of(const planner::Plan& plan, const planner::Step& step) {
   std::vector<Access> made;

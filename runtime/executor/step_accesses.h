@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "runtime/planner/plan.h"
@@ -21,6 +22,8 @@ struct Access {
 // its start to the end of its wait; calls, loops and conditionals their operands, results,
 // workspace and windows. Constants are left out, as nobody writes them.
 std::vector<Access> accesses_of(const planner::Plan& plan, const planner::Step& step);
+// Of one buffer: one, or none where nobody can be in the way (constants, tiers, no bytes).
+std::optional<Access> access_of(const planner::Plan& plan, planner::BufferId id, bool writes);
 
 // The last launch that read, and the last that wrote, each byte of a space: launches are noted in
 // the order of their numbers, which may have gaps. An interval map; both functions take O(log n)

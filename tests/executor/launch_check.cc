@@ -103,8 +103,8 @@ std::string check_chain(const Plan& plan, StepId first, StepId second) {
   if (std::count(b.reads.begin(), b.reads.end(), made) != 1) return pair + " are no chain";
   for (const BufferId written : b.writes) {
     const Buffer &x = plan.buffers[written], &y = plan.buffers[made];
-    const bool is_its_place =
-        x.placement == Placement::arena && y.placement == Placement::arena && x.offset == y.offset;
+    const bool is_its_place = x.placement != Placement::parameter && overlap(x, y) &&
+                              x.offset == y.offset && x.bytes == y.bytes;
     if (any_overlap(plan, {written}, a.reads) ||
         (!is_its_place && any_overlap(plan, {written}, a.writes))) {
       return pair + ": the second writes what the first still uses";
