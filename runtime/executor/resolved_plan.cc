@@ -267,6 +267,11 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
       const auto leaves = ir::leaves(buffer.source->shape());
       bytes = std::min(bytes, leaves[at(buffer.leaf)]->byte_size());
     }
+    // A caller's memory is as large as the result, and no larger.
+    if (buffer.placement == Placement::output && buffer.host) {
+      const auto leaves = ir::leaves(plan.computation->root()->shape());
+      bytes = std::min(bytes, leaves[at(buffer.index)]->byte_size());
+    }
     out.bytes.push_back(bytes);
   }
   for (const planner::Step& step : plan.steps) PLIMSOLL_RETURN_IF_ERROR(resolve_step(step, out));

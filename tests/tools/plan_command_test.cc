@@ -181,6 +181,53 @@ TEST(Plan, TakesOnlyTheRemediesThatAreAllowed) {
   }
 }
 
+// The fastest plan at the lowest target swaps, and results lend nothing to what is swapped.
+TEST(Plan, MoreRemediesRaiseNoFloor) {
+  const Folder folder;
+  const std::string call = "plan " + folder.write("p.hlo", R"(HloModule m
+
+less_f32 {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT, type=TOTALORDER
+}
+
+ENTRY e {
+  p0 = f32[16,16] parameter(0)
+  p1 = f32[16,16] parameter(1)
+  v1 = f32[16,16] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  v2 = f32[16,16] reverse(v1), dimensions={0}
+  p2 = f32[16,16] parameter(2)
+  v5 = f32[16,16] dot(v2, p2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v6 = f32[16,16] reverse(v5), dimensions={1}
+  p3 = f32[16,3] parameter(3)
+  v7 = f32[16,3] dot(v6, p3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v8 = f32[16,3] tanh(v7)
+  p4 = f32[3,5] parameter(4)
+  v12 = f32[16,5] dot(v8, p4), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v13 = f32[16,5] sort(v12), dimensions={1}, is_stable=true, to_apply=less_f32
+  p5 = f32[5,5] parameter(5)
+  v14 = f32[16,5] dot(v13, p5), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v15 = f32[16,5] tanh(v14)
+  p6 = f32[5,4] parameter(6)
+  v18 = f32[16,4] dot(v15, p6), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v19 = f32[16,4] reverse(v18), dimensions={1}
+  v21 = f32[16,4] add(v19, v18)
+  v24 = f32[16,5] dot(v21, p6), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  v25 = f32[16,5] multiply(v24, v15)
+  v27 = f32[5,5] dot(v13, v25), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  v28 = f32[5,5] transpose(v27), dimensions={1,0}
+  v29 = f32[5,5] add(p5, v28)
+  v30 = f32[16,5] dot(v25, v29), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  v32 = f32[3,5] dot(v8, v30), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT out = (f32[16,16], f32[3,5]) tuple(p2, v32)
+}
+)") + " --json";
+  const json recomputes = plimsoll(call).json(),
+             swaps = plimsoll(call + " --host-limit 1GiB").json();
+  EXPECT_LE(swaps["floor_bytes"], recomputes["floor_bytes"]);
+}
+
 TEST(Plan, ListsTheCodecsThatChangeBits) {
   const Folder folder;
   const std::string call =

@@ -195,6 +195,12 @@ bool Ladder::try_target(std::int64_t target) {
   std::vector<Rung> rungs = make_rungs(target, least_seconds);
   const bool works = !rungs.empty();
   std::erase_if(rungs, [&](const Rung& rung) { return rung.seconds < least_seconds; });
+  for (const Rung& rung : rungs) {
+    if (!lowest_ ||
+        std::tie(rung.reached, rung.seconds) < std::tie(lowest_->reached, lowest_->seconds)) {
+      lowest_ = rung;
+    }
+  }
   const auto best = std::min_element(rungs.begin(), rungs.end(), [](const Rung& a, const Rung& b) {
     return std::tie(a.seconds, a.live) < std::tie(b.seconds, b.live);
   });
@@ -272,7 +278,7 @@ bool Ladder::extend() {
   const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
   while (below_.size() <= ahead && try_next_target()) {
   }
-  if (below_.empty()) return false;
+  if (below_.empty()) return add_lowest();
   const double least_seconds = levels_.back().rung.seconds;
   const Rung* best = nullptr;
   for (const Rung& rung : below_) {
@@ -291,6 +297,22 @@ bool Ladder::extend() {
     levels_.push_back(std::move(level));
   }
   below_.pop_front();
+  return true;
+}
+
+// The fastest of a target's plans becomes a level, and need not be the one that reaches least: how
+// much results lend shows only then, and what is swapped is not lent any. The last level is the one
+// that reaches least of all.
+bool Ladder::add_lowest() {
+  if (!lowest_ || is_stopped()) return false;
+  Rung lowest = *std::exchange(lowest_, std::nullopt);
+  for (const Level& level : levels_) {
+    if (level.rung.reached <= lowest.reached) return false;
+  }
+  if (lowest.seconds < levels_.back().rung.seconds) return false;
+  Level level;
+  level.rung = std::move(lowest);
+  levels_.push_back(std::move(level));
   return true;
 }
 

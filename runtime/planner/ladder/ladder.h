@@ -167,6 +167,7 @@ class Ladder {
   bool is_above_floor(std::int64_t target);
 
   bool try_target(std::int64_t target);
+  bool add_lowest();
   bool try_next_target();
   bool extend();
   void make_portions(Level& level, std::int64_t limit);
@@ -194,6 +195,7 @@ class Ladder {
   std::deque<Other> others_;
   std::map<std::int64_t, Rung> firsts_;  // by limit
   std::deque<Rung> below_;               // of the targets below the last level that were tried
+  std::optional<Rung> lowest_;           // of all that were made, what reaches least
   std::vector<Level> levels_;            // from the one that evicts nothing downwards
   bool looked_for_rooms_ = false;
   std::deque<Plan> rooms_;  // of the first level in orders that need more memory; the most first
