@@ -14,7 +14,9 @@ void TrainingOptions::add_to(CLI::App& app) {
   app.add_option("--batch", batch, "Examples per step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "Of weights, batches and dropout")->capture_default_str();
+  app.add_option("--seed", seed, "Of weights, batches and dropout")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option(
          "--memory-limit", memory_limit,
          "Device memory: 512MiB, 80% of the device's, 50%peak of the unlimited peak, or none "
