@@ -18,8 +18,8 @@ namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
-// turn_products, schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces, which round
-// otherwise. None looks at a memory limit, so that bits do not depend on one.
+// turn_products, schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces,
+// which round otherwise. None looks at a memory limit, so that bits do not depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
 inline constexpr std::string_view kWholeShapes = "whole_shapes";

@@ -105,7 +105,7 @@ struct Graph {
   std::vector<ParameterResidency> residency;
   std::vector<ValueId> results;  // per result leaf; -1 for tokens
   std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
-  std::vector<bool> results_on_host;           // per result leaf; empty: none
+  std::vector<bool> results_on_host;  // per result leaf; empty: none
   Tier host;  // the link over which parameters and results in host memory go
   std::vector<std::vector<Variant>> variants;  // fastest first, arena strictly falling
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
