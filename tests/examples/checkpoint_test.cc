@@ -16,22 +16,14 @@
 
 #include "examples/training/training_run.h"
 #include "plimsoll/plimsoll.hpp"
+#include "tests/examples/checkpoint_folder.h"
 
 namespace plimsoll::examples {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Checkpoints : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = (fs::temp_directory_path() / "plimsoll_checkpoint_XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/run.safetensors";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string folder_, path_;
-};
+class Checkpoints : public CheckpointFolder {};
 
 // Two layers with dropout between, on numbers that depend on the step alone.
 class SmallRun : public nn::Module {

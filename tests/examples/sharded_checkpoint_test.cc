@@ -3,13 +3,12 @@
 // share of.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "plimsoll/checkpoint.hpp"
+#include "tests/examples/checkpoint_folder.h"
 #include "tests/examples/participants.h"
 
 namespace plimsoll::examples {
@@ -77,16 +76,7 @@ class Training {
   Checkpoint checkpoint_;
 };
 
-class ShardedCheckpoints : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = (fs::temp_directory_path() / "plimsoll_checkpoint_XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/run.safetensors";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string folder_, path_;
-};
+class ShardedCheckpoints : public CheckpointFolder {};
 
 void expect_equal_files(const std::string& a, const std::string& b) {
   const ArrayFile one(a), other(b);

@@ -32,18 +32,18 @@ struct ProductOperand {
   std::vector<float> numbers;
 };
 
-// The result, between columns that must stay as they are.
-std::vector<float> product_of(const PackedProduct& product, const ProductOperand& lhs,
-                              const ProductOperand& rhs, std::int64_t m, std::int64_t n,
-                              const ProductLoops& loops = product_loops()) {
+// What `run` writes given rows of `out`, their stride and a workspace, between columns that must
+// stay as they are.
+template <typename Product, typename Run>
+std::vector<float> result_of(const Product& product, std::int64_t m, std::int64_t n,
+                             const Run& run) {
   const std::int64_t stride = n + 3;
   std::vector<float> out(static_cast<std::size_t>(m * stride), 1e30f);
   std::vector<std::byte> memory(static_cast<std::size_t>(product.workspace_bytes()) + 64);
   std::byte* workspace = memory.data();
   workspace += 63 - (reinterpret_cast<std::uintptr_t>(workspace) + 63) % 64;
   std::memset(workspace, 0xff, static_cast<std::size_t>(product.workspace_bytes()));  // NaNs
-  product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), rhs.numbers.data(), rhs.strides,
-              out.data(), stride, workspace);
+  run(out.data(), stride, workspace);
   std::vector<float> dense;
   for (std::int64_t i = 0; i < m; ++i) {
     const float* const row = out.data() + i * stride;
@@ -51,6 +51,15 @@ std::vector<float> product_of(const PackedProduct& product, const ProductOperand
     for (std::int64_t j = n; j < stride; ++j) EXPECT_EQ(row[j], 1e30f) << i << " " << j;
   }
   return dense;
+}
+
+std::vector<float> product_of(const PackedProduct& product, const ProductOperand& lhs,
+                              const ProductOperand& rhs, std::int64_t m, std::int64_t n,
+                              const ProductLoops& loops = product_loops()) {
+  return result_of(product, m, n, [&](float* out, std::int64_t stride, std::byte* workspace) {
+    product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), rhs.numbers.data(), rhs.strides,
+                out, stride, workspace);
+  });
 }
 
 struct ProductSizes {
@@ -145,28 +154,17 @@ TEST(PackedProduct, ElementsDoNotDependOnTheirNeighbours) {
   }
 }
 
-// The result by a right operand that was prepared before, between columns that must stay.
+// The result by a right operand that was prepared before.
 std::vector<float> prepared_product_of(const ProductOperand& lhs, const ProductOperand& rhs,
                                        const ProductSizes& sizes, const ProductLoops& loops) {
   const auto [m, n, k] = sizes;
   const PreparedProduct product(m, n, k, loops);
   std::vector<float> prepared(static_cast<std::size_t>(n * k), 1e30f);
   product.prepare(rhs.numbers.data(), rhs.strides, prepared.data());
-  const std::int64_t stride = n + 3;
-  std::vector<float> out(static_cast<std::size_t>(m * stride), 1e30f);
-  std::vector<std::byte> memory(static_cast<std::size_t>(product.workspace_bytes()) + 64);
-  std::byte* workspace = memory.data();
-  workspace += 63 - (reinterpret_cast<std::uintptr_t>(workspace) + 63) % 64;
-  std::memset(workspace, 0xff, static_cast<std::size_t>(product.workspace_bytes()));  // NaNs
-  product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), prepared.data(), out.data(),
-              stride, workspace);
-  std::vector<float> dense;
-  for (std::int64_t i = 0; i < m; ++i) {
-    const float* const row = out.data() + i * stride;
-    dense.insert(dense.end(), row, row + n);
-    for (std::int64_t j = n; j < stride; ++j) EXPECT_EQ(row[j], 1e30f) << i << " " << j;
-  }
-  return dense;
+  return result_of(product, m, n, [&](float* out, std::int64_t stride, std::byte* workspace) {
+    product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), prepared.data(), out, stride,
+                workspace);
+  });
 }
 
 // Few rows and many; columns that leave a panel nearly empty, half full or full.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/products/product_cuts.h"
 #include "runtime/base/alignment.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -11,23 +12,13 @@ namespace {
 
 // The packed block: in the last cache for all threads, a tile's part of it in the second.
 constexpr std::int64_t kMostWidth = 1024;
-constexpr std::int64_t kTileRows = 48;
-constexpr std::int64_t kTileColumns = 384;
 constexpr std::int64_t kLeastTileColumns = 128;
-constexpr std::int64_t kMostSlots = 16;
-// Few rows, and what they may take when they are packed.
-constexpr std::int64_t kFewRows = 240;
+// What few rows may take when they are packed.
 constexpr std::int64_t kFewRowsNumbers = 1 << 19;
 // Columns that a task packs and multiplies together then, in at least so many tasks.
 constexpr std::int64_t kMostPanelColumns = 128;
 constexpr std::int64_t kLeastTasks = 4;
-// Numbers that are worth packing on another thread.
-constexpr std::int64_t kPackedAtOnce = 1 << 16;
 constexpr std::int64_t kPackedSteps = 8;
-constexpr std::int64_t kBytes = sizeof(float);
-
-std::int64_t parts_of(std::int64_t size, std::int64_t most) { return (size + most - 1) / most; }
-std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
 // The size of equal parts, of which there are as few as possible.
 std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multiple) {
@@ -59,9 +50,7 @@ struct PackedProduct::Block {
 PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
                              const ProductLoops& loops)
     : loops_(loops), m_(m), n_(n), k_(k) {
-  // Workspaces are part of a program's peak: they take a small share of what is multiplied.
-  constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
-  const std::int64_t most_bytes = std::max(kLeast, kBytes * (m * k + k * n + m * n) / kShare);
+  const std::int64_t most_bytes = most_workspace_bytes(m, n, k);
   depth_ = block_depth(k);
   if (m <= kFewRows && in_fours(m) <= kFewRowsNumbers / k) {
     for (std::int64_t width = kMostPanelColumns; width >= loops.columns; width /= 2) {
@@ -72,9 +61,10 @@ PackedProduct::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
   struct Cut {
     std::int64_t width, rows;
   };
-  for (const Cut cut : {Cut{kMostWidth, kTileRows}, Cut{kMostWidth, kTileRows / 2},
-                        Cut{kMostWidth / 2, kTileRows / 2}, Cut{kMostWidth / 2, kTileRows / 4},
-                        Cut{kMostWidth / 4, kTileRows / 4}}) {
+  for (const Cut cut :
+       {Cut{kMostWidth, kProductTileRows}, Cut{kMostWidth, kProductTileRows / 2},
+        Cut{kMostWidth / 2, kProductTileRows / 2}, Cut{kMostWidth / 2, kProductTileRows / 4},
+        Cut{kMostWidth / 4, kProductTileRows / 4}}) {
     cut_by_tiles(cut.width, cut.rows);
     if (workspace_bytes() <= most_bytes) return;
   }
@@ -91,8 +81,8 @@ void PackedProduct::cut_by_tiles(std::int64_t most_width, std::int64_t most_rows
   tile_columns_ = even_part(width_, parts_of(width_, wanted), loops_.columns);
   column_tiles_ = parts_of(width_, tile_columns_);
   slots_ = std::min(kMostSlots, row_tiles_ * column_tiles_);
-  packed_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
-  slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kBytes);
+  packed_bytes_ = aligned_bytes(depth_ * width_ * kFloatBytes);
+  slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kFloatBytes);
 }
 
 void PackedProduct::cut_by_panels(std::int64_t most_width) {
@@ -101,8 +91,8 @@ void PackedProduct::cut_by_panels(std::int64_t most_width) {
   width_ = loops_.columns *
            std::clamp<std::int64_t>(panels / kLeastTasks, 1, most_width / loops_.columns);
   slots_ = std::min(kMostSlots, parts_of(n_, width_));
-  packed_bytes_ = aligned_bytes(in_fours(m_) * k_ * kBytes);
-  slot_bytes_ = aligned_bytes(depth_ * width_ * kBytes);
+  packed_bytes_ = aligned_bytes(in_fours(m_) * k_ * kFloatBytes);
+  slot_bytes_ = aligned_bytes(depth_ * width_ * kFloatBytes);
 }
 
 void PackedProduct::run(const ProductRows& lhs, const float* rhs, MatrixStrides rhs_strides,
@@ -185,7 +175,7 @@ void PackedProduct::multiply_tile(const Operands& operands, const Block& block, 
   const std::int64_t m1 = std::min(m_, m0 + tile_rows_);
   const std::int64_t j0 = tile % column_tiles_ * tile_columns_;
   const std::int64_t j1 = std::min(block.columns, j0 + tile_columns_);
-  const std::int64_t some = parts_of(kTileColumns, loops_.columns) * loops_.columns;
+  const std::int64_t some = parts_of(kProductTileColumns, loops_.columns) * loops_.columns;
   for (std::int64_t first = j0; first < j1; first += some) {
     const std::int64_t last = std::min(j1, first + some);
     const std::int64_t panels = parts_of(last - first, loops_.columns);
@@ -208,18 +198,7 @@ void PackedProduct::multiply_tile(const Operands& operands, const Block& block, 
 }
 
 void PackedProduct::run_by_panels(const Operands& operands) const {
-  const std::int64_t row_panels = parts_of(m_, loops_.rows);
-  device::parallel_for(row_panels * parts_of(k_, depth_),
-                       std::max<std::int64_t>(1, kPackedAtOnce / (loops_.rows * depth_)),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t unit = begin; unit < end; ++unit) {
-                           const std::int64_t k0 = unit / row_panels * depth_,
-                                              i = unit % row_panels * loops_.rows;
-                           const std::int64_t depth = std::min(depth_, k_ - k0);
-                           operands.lhs.pack(i, std::min(loops_.rows, m_ - i), k0, depth,
-                                             operands.packed + k0 * in_fours(m_) + i * depth);
-                         }
-                       });
+  pack_all_rows(operands.lhs, m_, k_, depth_, loops_, operands.packed);
   const std::int64_t tasks = parts_of(n_, width_);
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {

@@ -5,26 +5,15 @@
 #include <cstddef>
 
 #include "kernels/cpu/products/packed_product.h"
+#include "kernels/cpu/products/product_cuts.h"
 #include "runtime/base/alignment.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-constexpr std::int64_t kBytes = sizeof(float);
-constexpr std::int64_t kMostSlots = 16;
 // What a task is worth.
 constexpr double kProductsPerSlot = 1 << 20;
-// Rows that are packed as a whole.
-constexpr std::int64_t kFewRows = 240;
-// Else a tile of them passes by so many columns at a time, which stay in the second cache.
-constexpr std::int64_t kTileRows = 48;
-constexpr std::int64_t kTileColumns = 384;
-// Numbers that are worth packing on another thread.
-constexpr std::int64_t kPackedAtOnce = 1 << 16;
-
-std::int64_t parts_of(std::int64_t size, std::int64_t most) { return (size + most - 1) / most; }
-std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
 }  // namespace
 
@@ -44,21 +33,21 @@ PreparedProduct::PreparedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
       depth_(PackedProduct::block_depth(k)),
       panels_(parts_of(n, loops.columns)),
       narrow_(n % loops.columns) {
-  constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
-  const std::int64_t most_bytes = std::max(kLeast, kBytes * (m * k + k * n + m * n) / kShare);
+  const std::int64_t most_bytes = most_workspace_bytes(m, n, k);
   const double products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const auto wanted = static_cast<std::int64_t>(
       std::clamp(products / kProductsPerSlot, 1.0, static_cast<double>(kMostSlots)));
-  packed_bytes_ = aligned_bytes(in_fours(m) * k * kBytes);
+  packed_bytes_ = aligned_bytes(in_fours(m) * k * kFloatBytes);
   is_by_columns_ = m <= kFewRows && packed_bytes_ <= most_bytes;
   if (is_by_columns_) {
     slots_ = std::min(wanted, panels_);
     return;
   }
   packed_bytes_ = 0;
-  for (tile_rows_ = parts_of(kTileRows, loops.rows) * loops.rows;; tile_rows_ -= loops.rows) {
+  for (tile_rows_ = parts_of(kProductTileRows, loops.rows) * loops.rows;;
+       tile_rows_ -= loops.rows) {
     slots_ = std::min(wanted, parts_of(m, tile_rows_));
-    slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kBytes);
+    slot_bytes_ = aligned_bytes(depth_ * tile_rows_ * kFloatBytes);
     if (workspace_bytes() <= most_bytes || tile_rows_ == loops.rows) return;
   }
 }
@@ -105,18 +94,7 @@ void PreparedProduct::multiply_panels(const Operands& operands, const float* pac
 }
 
 void PreparedProduct::run_by_columns(const Operands& operands, float* packed) const {
-  const std::int64_t row_panels = parts_of(m_, loops_.rows);
-  device::parallel_for(row_panels * parts_of(k_, depth_),
-                       std::max<std::int64_t>(1, kPackedAtOnce / (loops_.rows * depth_)),
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t unit = begin; unit < end; ++unit) {
-                           const std::int64_t k0 = unit / row_panels * depth_,
-                                              i = unit % row_panels * loops_.rows;
-                           const std::int64_t depth = std::min(depth_, k_ - k0);
-                           operands.lhs.pack(i, std::min(loops_.rows, m_ - i), k0, depth,
-                                             packed + k0 * in_fours(m_) + i * depth);
-                         }
-                       });
+  pack_all_rows(operands.lhs, m_, k_, depth_, loops_, packed);
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {
       for (std::int64_t k0 = 0; k0 < k_; k0 += depth_) {
@@ -130,7 +108,7 @@ void PreparedProduct::run_by_columns(const Operands& operands, float* packed) co
 // A panel of rows is packed when the first columns are multiplied by it.
 void PreparedProduct::run_by_rows(const Operands& operands, std::byte* slots) const {
   const std::int64_t tiles = parts_of(m_, tile_rows_);
-  const std::int64_t group = parts_of(kTileColumns, loops_.columns);
+  const std::int64_t group = parts_of(kProductTileColumns, loops_.columns);
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {
       auto* const packed = reinterpret_cast<float*>(slots + slot * slot_bytes_);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/products/product_loops.h"
+#include "kernels/cpu/products/product_rows.h"
+#include "runtime/device/cpu/parallel.h"
+
+// How products are cut into tasks, by whatever the right operand comes as.
+namespace plimsoll::kernels {
+
+inline constexpr std::int64_t kFloatBytes = sizeof(float);
+inline constexpr std::int64_t kMostSlots = 16;
+// Rows of a tile, which passes by so many columns at a time: these stay in the second cache.
+inline constexpr std::int64_t kProductTileRows = 48;
+inline constexpr std::int64_t kProductTileColumns = 384;
+// Rows that are packed as a whole.
+inline constexpr std::int64_t kFewRows = 240;
+// Numbers that are worth packing on another thread.
+inline constexpr std::int64_t kPackedAtOnce = 1 << 16;
+
+inline std::int64_t parts_of(std::int64_t size, std::int64_t most) {
+  return (size + most - 1) / most;
+}
+inline std::int64_t in_fours(std::int64_t rows) { return parts_of(rows, 4) * 4; }
+
+// What a workspace may take of m x k by k x n: it is part of a program's peak, and so a small share
+// of what is multiplied.
+inline std::int64_t most_workspace_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
+  return std::max(kLeast, kFloatBytes * (m * k + k * n + m * n) / kShare);
+}
+
+// All of m rows, in panels, a block of the depth after the other, on all threads.
+inline void pack_all_rows(const ProductRows& rows, std::int64_t m, std::int64_t k,
+                          std::int64_t block_depth, const ProductLoops& loops, float* packed) {
+  const std::int64_t panels = parts_of(m, loops.rows);
+  device::parallel_for(panels * parts_of(k, block_depth),
+                       std::max<std::int64_t>(1, kPackedAtOnce / (loops.rows * block_depth)),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t unit = begin; unit < end; ++unit) {
+                           const std::int64_t k0 = unit / panels * block_depth,
+                                              i = unit % panels * loops.rows;
+                           const std::int64_t depth = std::min(block_depth, k - k0);
+                           rows.pack(i, std::min(loops.rows, m - i), k0, depth,
+                                     packed + k0 * in_fours(m) + i * depth);
+                         }
+                       });
+}
+
+}  // namespace plimsoll::kernels
