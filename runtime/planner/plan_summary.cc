@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <vector>
 
 namespace plimsoll::planner {
@@ -31,32 +32,26 @@ IdVector<BufferId, Purpose> purposes(const Plan& plan) {
   return list;
 }
 
-// The first step at which the buffers of the arena are largest.
-StepId peak_step(const Plan& plan) {
-  IdVector<StepId, std::int64_t> change(plan.steps.size() + 1, 0);
+}  // namespace
+
+IdVector<StepId, std::int64_t> arena_load(const Plan& plan) {
+  IdVector<StepId, std::int64_t> load(plan.steps.size(), 0);
+  if (plan.steps.empty()) return load;
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.placement != Placement::arena) continue;
-    change[buffer.first_step] += buffer.bytes;
-    change[buffer.last_step + 1] -= buffer.bytes;
+    load[buffer.first_step] += buffer.bytes;
+    if (buffer.last_step + 1 < plan.steps.end_id()) load[buffer.last_step + 1] -= buffer.bytes;
   }
-  std::int64_t live = 0, most = -1;
-  StepId at{0};
-  for (const StepId t : plan.steps.ids()) {
-    live += change[t];
-    if (live <= most) continue;
-    most = live;
-    at = t;
-  }
-  return at;
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  return load;
 }
-
-}  // namespace
 
 ArenaBytes arena_at_peak(const Plan& plan) {
   ArenaBytes sum;
   if (plan.steps.empty()) return {plan.arena_bytes, 0, 0, 0};
   const IdVector<BufferId, Purpose> list = purposes(plan);
-  const StepId at = peak_step(plan);
+  const IdVector<StepId, std::int64_t> load = arena_load(plan);
+  const StepId at(std::max_element(load.begin(), load.end()) - load.begin());
   for (const BufferId id : list.ids()) {
     const Buffer& buffer = plan.buffers[id];
     if (buffer.placement != Placement::arena || buffer.first_step > at || buffer.last_step < at) {

@@ -8,6 +8,10 @@
 
 namespace plimsoll::planner {
 
+// Per step, the bytes of the buffers of the arena that live there; a perfect packing takes the
+// most.
+IdVector<StepId, std::int64_t> arena_load(const Plan& plan);
+
 // What the arena of a plan holds at the step where most of it is in use, by what each buffer was
 // made for; a callee's arena by what that holds at its own peak. The sum is Plan::arena_bytes.
 struct ArenaBytes {

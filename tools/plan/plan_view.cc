@@ -3,9 +3,9 @@
 
 #include <fmt/core.h>
 #include <algorithm>
-#include <numeric>
 
 #include "runtime/ir/module.h"
+#include "runtime/planner/plan_summary.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -20,7 +20,6 @@ constexpr std::size_t kMostNames = 4;
 PlanView view_plan(const planner::Plan& plan) {
   PlanView view;
   view.fixed_bytes = plan.peak_bytes - plan.arena_bytes;
-  IdVector<StepId, std::int64_t> change(plan.steps.size() + 1, 0);
   for (const planner::Buffer& buffer : plan.buffers) {
     PlanView::Value value;
     value.buffer = &buffer;
@@ -32,14 +31,11 @@ PlanView view_plan(const planner::Plan& plan) {
       if (leaf < leaves.size()) value.shape = leaves[leaf]->to_string();
     }
     view.values.push_back(std::move(value));
-    if (buffer.placement != planner::Placement::arena || plan.steps.empty()) continue;
-    change[buffer.first_step] += buffer.bytes;
-    change[buffer.last_step + 1] -= buffer.bytes;
   }
-  std::int64_t live = view.fixed_bytes;
+  const IdVector<StepId, std::int64_t> load = planner::arena_load(plan);
   for (const StepId t : plan.steps.ids()) {
     const planner::Step& step = plan.steps[t];
-    live += change[t];
+    const std::int64_t live = view.fixed_bytes + load[t];
     view.live_bytes.push_back(live);
     if (view.peak_step < 0 || live > view.live_bytes[view.peak_step]) view.peak_step = t;
     for (const BufferId id : step.outputs) {

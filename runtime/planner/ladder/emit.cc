@@ -6,6 +6,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/planner/ladder/lend_results.h"
 #include "runtime/planner/pack/pack.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
@@ -40,15 +41,8 @@ class Emitter {
 
   std::int64_t live_bytes() {
     add_steps();
-    std::vector<std::int64_t> load(plan_.steps.size() + 1, 0);
-    for (const Buffer& b : plan_.buffers) {
-      if (b.placement != Placement::arena || plan_.steps.empty()) continue;
-      load[b.first_step.index()] += b.bytes;
-      load[b.last_step.index() + 1] -= b.bytes;
-    }
-    std::int64_t live = 0, most = 0;
-    for (const std::int64_t change : load) most = std::max(most, live += change);
-    return most;
+    const IdVector<StepId, std::int64_t> load = arena_load(plan_);
+    return load.empty() ? 0 : *std::max_element(load.begin(), load.end());
   }
 
  private:
@@ -483,30 +477,19 @@ class Emitter {
     plan_.by_cause.parameters = problem_.parameter_bytes;
     plan_.by_cause.constants = problem_.constant_bytes;
     plan_.by_cause.outputs = problem_.output_bytes;
-    IdVector<StepId, std::int64_t> delta(plan_.steps.size() + 1, 0);
-    IdVector<StepId, std::int64_t> workspace(plan_.steps.size() + 1, 0);
     IdVector<BufferId, char> is_workspace(plan_.buffers.size(), 0);
     for (const Step& step : plan_.steps) {
       if (step.workspace >= 0) is_workspace[step.workspace] = 1;
       for (const SlicedState& state : step.sliced) is_workspace[state.window] = 1;
     }
+    const IdVector<StepId, std::int64_t> load = arena_load(plan_);
+    const StepId peak(std::max_element(load.begin(), load.end()) - load.begin());
+    plan_.by_cause.workspaces = 0;
     for (const BufferId id : plan_.buffers.ids()) {
       const Buffer& b = buffer(id);
-      if (b.placement != Placement::arena || schedule_.empty()) continue;
-      if (is_workspace[id]) workspace[b.first_step] += b.bytes;
-      delta[b.first_step] += b.bytes;
-      delta[b.last_step + 1] -= b.bytes;
+      const bool counts = is_workspace[id] != 0 && b.placement == Placement::arena;
+      if (counts && b.first_step == peak) plan_.by_cause.workspaces += b.bytes;
     }
-    std::int64_t live = 0, most = -1;
-    StepId peak{0};
-    for (const StepId t : plan_.steps.ids()) {
-      live += delta[t];
-      if (live > most) {
-        most = live;
-        peak = t;
-      }
-    }
-    plan_.by_cause.workspaces = workspace[peak];
     plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
     const std::int64_t fixed =
         problem_.parameter_bytes + problem_.output_bytes + problem_.constant_bytes;

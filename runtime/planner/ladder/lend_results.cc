@@ -8,6 +8,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
 #include "runtime/base/max_tree.h"
+#include "runtime/planner/plan_summary.h"
 
 // Example, of an update w' = w - g with w kept by the caller: g (16 MB) is the last thing that the
 // step computes before w', and dies there. Without lending the arena holds g beside the empty
@@ -105,17 +106,11 @@ class Lender {
   }
 
   void measure() {
-    std::vector<std::int64_t> load(std::max<std::size_t>(plan_.steps.size(), 1) + 1, 0);
+    load_.build(arena_load(plan_));
     for (const BufferId id : plan_.buffers.ids()) {
       const Buffer& b = buffer(id);
-      if (b.placement != Placement::arena || b.bytes == 0) continue;
-      load[b.first_step.index()] += b.bytes;
-      load[b.last_step.index() + 1] -= b.bytes;
-      if (!b.pinned) movable_.push_back(id);
+      if (b.placement == Placement::arena && b.bytes > 0 && !b.pinned) movable_.push_back(id);
     }
-    for (std::size_t t = 1; t < load.size(); ++t) load[t] += load[t - 1];
-    load.pop_back();
-    load_.build(load);
     // The largest first, and of those the ones that live longest.
     std::stable_sort(movable_.begin(), movable_.end(), [&](BufferId p, BufferId q) {
       const Buffer &a = buffer(p), &b = buffer(q);

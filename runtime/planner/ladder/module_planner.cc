@@ -10,6 +10,7 @@
 #include "runtime/planner/cost/builtin_costs.h"
 #include "runtime/planner/cost/trip_count.h"
 #include "runtime/planner/facts/codec_choice.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/planner/problem/extract.h"
 #include "runtime/planner/residency.h"
 
@@ -424,21 +425,9 @@ std::string ModulePlanner::culprit() {
   if (plan.steps.empty() || plan.arena_bytes == 0) {
     return fmt::format("parameters, constants and outputs alone are {} bytes", fixed);
   }
-  IdVector<StepId, std::int64_t> delta(plan.steps.size() + 1, 0);
-  for (const Buffer& b : plan.buffers) {
-    if (b.placement != Placement::arena) continue;
-    delta[b.first_step] += b.bytes;
-    delta[b.last_step + 1] -= b.bytes;
-  }
-  StepId at{0};
-  std::int64_t live = 0, most = -1;
-  for (const StepId t : plan.steps.ids()) {
-    live += delta[t];
-    if (live > most) {
-      most = live;
-      at = t;
-    }
-  }
+  const IdVector<StepId, std::int64_t> load = arena_load(plan);
+  const auto most = std::max_element(load.begin(), load.end());
+  const StepId at(most - load.begin());
   std::vector<const Buffer*> largest;
   for (const Buffer& b : plan.buffers) {
     if (b.placement == Placement::arena && b.first_step <= at && at <= b.last_step) {
@@ -452,7 +441,7 @@ std::string ModulePlanner::culprit() {
   std::string text = fmt::format(
       "'{}' at step {}: needs {} bytes beside {} of parameters, constants and outputs; "
       "largest live values: ",
-      instruction == nullptr ? "copy" : instruction->name(), at.value(), most, fixed);
+      instruction == nullptr ? "copy" : instruction->name(), at.value(), *most, fixed);
   for (std::size_t i = 0; i < largest.size(); ++i) {
     text +=
         fmt::format("{}{} ({})", i > 0 ? ", " : "", largest[i]->source->name(), largest[i]->bytes);
