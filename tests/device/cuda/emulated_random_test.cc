@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small random programs by kernels that are compiled for GPUs, on emulated ones;
-// scripts/emulated_random_programs.sh runs as many as asked.
+// scripts/gpu_random_programs.sh runs as many as asked.
 #include <gtest/gtest.h>
 
 #include "jit/gpu/gpu_kernel.h"
-#include "tests/device/cuda/emulated_random_check.h"
+#include "tests/device/cuda/gpu_random_check.h"
 
 namespace plimsoll::device::cuda {
 namespace {
@@ -21,7 +21,7 @@ TEST_P(EmulatedRandomPrograms, HaveTheBitsOfTheCpuAtEveryLimit) {
   if (const auto compiler = jit::GpuCompiler::create({}); !compiler.ok()) {
     GTEST_SKIP() << compiler.status().message();
   }
-  EmulatedRandomTotals totals;
+  GpuRandomTotals totals;
   const auto first = static_cast<std::uint64_t>(GetParam()) * kSeedsOfAShard;
   for (std::uint64_t seed = first; seed < first + kSeedsOfAShard; ++seed) {
     EXPECT_EQ(check_emulated_program(seed, 1, totals), "") << "seed " << seed;

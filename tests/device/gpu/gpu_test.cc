@@ -16,6 +16,8 @@
 #include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/op_cases.h"
+#include "tests/device/cuda/gpu_op_case_check.h"
+#include "tests/device/cuda/gpu_random_check.h"
 #include "tests/executor/limit_check.h"
 
 namespace plimsoll::device {
@@ -37,29 +39,34 @@ class Gpu : public ::testing::Test {
   std::shared_ptr<KernelProvider> provider_, cpu_;
 };
 
-TEST_F(Gpu, OperationsHaveTheBitsOfTheCpuOrNoKernel) {
-  int compared = 0, without = 0;
-  std::string names;
-  for (const cases::OpCase& op_case : cases::op_cases()) {
-    SCOPED_TRACE(op_case.name);
-    const auto module = ir::parse_module(op_case.hlo, op_case.name);
-    ASSERT_TRUE(module.ok());
-    const auto arguments = cases::random_arguments(**module, 11, op_case.ranges);
-    std::string error;
-    const ir::Literal expected = testing::run_unlimited(**module, arguments, *cpu_, true, error);
-    ASSERT_EQ(error, "");
-    const ir::Literal result = testing::run_unlimited(**module, arguments, *provider_, true, error);
-    if (error.find("no kernel") != std::string::npos) {
-      ++without;
-      names += " " + op_case.name;
-      continue;
-    }
-    ASSERT_EQ(error, "");
-    ++compared;
-    EXPECT_EQ(cases::compare_bits(expected, result), "");
+constexpr int kCaseShards = 8;
+class GpuOpCases : public Gpu, public ::testing::WithParamInterface<int> {};
+
+TEST_P(GpuOpCases, HaveTheBitsOfTheCpuOrANamedReason) {
+  cuda::GpuOpCaseTotals totals;
+  const auto& table = cases::op_cases();
+  for (std::size_t i = static_cast<std::size_t>(GetParam()); i < table.size(); i += kCaseShards) {
+    const std::string error = cuda::check_gpu_op_case(table[i], *provider_, *cpu_, totals);
+    EXPECT_EQ(error, "") << table[i].name;
   }
-  std::printf("%d cases compared, %d without a kernel:%s\n", compared, without, names.c_str());
-  EXPECT_GT(compared, 100);
+  std::printf("%d cases with the CPU's bits, %d close to them\n", totals.exact, totals.close);
+  for (const auto& [operation, names] : totals.refused) {
+    std::printf("no kernel for %s: %zu cases, e.g. %s\n", operation.c_str(), names.size(),
+                names.begin()->c_str());
+  }
+  EXPECT_GT(totals.exact, 100);
+  EXPECT_GT(totals.close, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, GpuOpCases, ::testing::Range(0, kCaseShards));
+
+TEST_F(Gpu, RandomProgramsHaveTheBitsOfTheCpuAtEveryLimit) {
+  cuda::GpuRandomTotals totals;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const cuda::GpuRandomSize size{.instructions = 40, .largest_bytes = 1 << 20};
+    EXPECT_EQ(cuda::check_gpu_program(seed, 1, size, *provider_, totals), "") << "seed " << seed;
+  }
+  EXPECT_GE(totals.programs, 6);
 }
 
 TEST_F(Gpu, RepeatedStepsGiveTheSameBits) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/device/cuda/emulated_random_check.h"
+#include "tests/device/cuda/gpu_random_check.h"
 
 #include <algorithm>
 #include <string_view>
@@ -19,13 +19,12 @@ namespace {
 // As tests/executor/random_program_check.cc has it.
 constexpr double kTolerance = 2e-3, kSmallestScale = 1e-3;
 
-// Plain training steps, mixed programs and rare operations, of a few kilobytes a value: threads are
-// emulated one after the other.
-cases::RandomModuleOptions options_of(std::uint64_t seed) {
+// Plain training steps, mixed programs and rare operations.
+cases::RandomModuleOptions options_of(std::uint64_t seed, const GpuRandomSize& size) {
   cases::RandomModuleOptions options;
-  options.instructions = 40;
+  options.instructions = size.instructions;
   options.smallest_bytes = 512;
-  options.largest_bytes = 8 << 10;
+  options.largest_bytes = size.largest_bytes;
   options.large_constants = seed % 5 == 2;
   options.rare = seed % 4 == 1;
   if (seed % 4 == 3) {
@@ -70,8 +69,9 @@ std::string refused_by(const std::string& error) {
 
 }  // namespace
 
-std::string check_emulated_program(std::uint64_t seed, int limits, EmulatedRandomTotals& totals) {
-  const auto module = cases::random_module(seed, options_of(seed));
+std::string check_gpu_program(std::uint64_t seed, int limits, const GpuRandomSize& size,
+                              KernelProvider& provider, GpuRandomTotals& totals) {
+  const auto module = cases::random_module(seed, options_of(seed, size));
   if (module == nullptr) return "the text of the program is not valid";
   const auto arguments = cases::random_arguments(*module, seed + 1);
   std::string error;
@@ -80,14 +80,7 @@ std::string check_emulated_program(std::uint64_t seed, int limits, EmulatedRando
   const bool optimize = limits_of(seed).optimize;
   const ir::Literal expected = testing::run_unlimited(*module, arguments, **cpu, optimize, error);
   if (!error.empty()) return "on the CPU: " + error;
-  RecordingOptions recording;
-  recording.module_bytes = 0;  // limits are for programs alone
-  recording.schedule = seed % 2 == 0 ? Schedule::late : Schedule::random;
-  recording.seed = static_cast<unsigned>(seed);
-  recording.compute_capability = seed % 3 == 1 ? 75 : 90;
-  RecordedGpu gpu(recording, 0, create_emulated_kernels);
-  const ir::Literal result =
-      testing::run_unlimited(*module, arguments, *gpu.provider(), optimize, error);
+  const ir::Literal result = testing::run_unlimited(*module, arguments, provider, optimize, error);
   if (const std::string operation = refused_by(error); !operation.empty()) {
     ++totals.refused[operation];
     return {};
@@ -98,8 +91,8 @@ std::string check_emulated_program(std::uint64_t seed, int limits, EmulatedRando
                    : cases::compare_close(expected, result, kTolerance, kSmallestScale);
   if (!error.empty()) return "against the CPU: " + error;
   testing::LimitCheck report;
-  error = testing::check_limits(*module, arguments, *gpu.provider(), seed, limits, limits_of(seed),
-                                &report);
+  error =
+      testing::check_limits(*module, arguments, provider, seed, limits, limits_of(seed), &report);
   if (!error.empty()) return error;
   ++totals.programs;
   totals.exact += is_exact ? 1 : 0;
@@ -110,7 +103,19 @@ std::string check_emulated_program(std::uint64_t seed, int limits, EmulatedRando
   totals.swapping_plans += report.swapping_plans;
   totals.encoding_kernels += report.encoding_kernels;
   totals.decoding_kernels += report.decoding_kernels;
-  return gpu.close();
+  return {};
+}
+
+std::string check_emulated_program(std::uint64_t seed, int limits, GpuRandomTotals& totals) {
+  RecordingOptions recording;
+  recording.module_bytes = 0;  // limits are for programs alone
+  recording.schedule = seed % 2 == 0 ? Schedule::late : Schedule::random;
+  recording.seed = static_cast<unsigned>(seed);
+  recording.compute_capability = seed % 3 == 1 ? 75 : 90;
+  RecordedGpu gpu(recording, 0, create_emulated_kernels);
+  // Threads are emulated one after the other, so of a few kilobytes a value.
+  const std::string error = check_gpu_program(seed, limits, {}, *gpu.provider(), totals);
+  return error.empty() ? gpu.close() : error;
 }
 
 }  // namespace plimsoll::device::cuda
