@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,28 +24,74 @@
 namespace plimsoll::executor {
 namespace {
 
-// One kernel per thing that is measured, of the sizes and in the layouts of small training steps.
-constexpr std::string_view kKernels = R"(
+// What is measured, in elements, rows and turns.
+struct Sizes {
+  std::int64_t stream, heavy, contracted, images, side, channels, random, coded;
+  std::int64_t link_bytes;
+  // Through how many pieces of memory launches go round, to find what caches keep; the last one
+  // through so many that they keep nothing of what streams.
+  std::vector<std::size_t> streams, convolutions;
+};
+
+// As small training steps have them, where a launch costs next to nothing; else large enough that
+// it does, and beyond caches, which keep nothing for the next kernel then.
+Sizes sizes_for(const device::Device& device) {
+  if (!device.properties().has_launch_costs) {
+    return {.stream = 1 << 18,
+            .heavy = 1 << 17,
+            .contracted = 384,
+            .images = 8,
+            .side = 28,
+            .channels = 32,
+            .random = 1 << 17,
+            .coded = 1 << 18,
+            .link_bytes = std::int64_t{16} << 20,
+            .streams = {1, 24},
+            .convolutions = {1, 3, 5, 7, 9, 12, 16, 24}};
+  }
+  // What others have left of the device may be little.
+  const bool has_room = device.free_bytes() > std::int64_t{8} << 30;
+  return {.stream = has_room ? 1 << 25 : 1 << 22,
+          .heavy = 1 << 22,
+          .contracted = 2048,
+          .images = 32,
+          .side = 58,
+          .channels = 64,
+          .random = 1 << 22,
+          .coded = 1 << 22,
+          .link_bytes = std::int64_t{64} << 20,
+          .streams = {1, 2},
+          .convolutions = {1}};
+}
+
+// One kernel per thing that is measured, in the layouts of training steps.
+std::string kernels_of(const Sizes& sizes) {
+  return fmt::format(R"(
 HloModule calibration
-ENTRY e {
-  x = f32[262144] parameter(0)
-  y = f32[262144] parameter(1)
-  stream = f32[262144] add(x, y)
-  u = f32[131072] parameter(2)
-  heavy = f32[131072] tanh(u)
+ENTRY e {{
+  x = f32[{stream}] parameter(0)
+  y = f32[{stream}] parameter(1)
+  stream = f32[{stream}] add(x, y)
+  u = f32[{heavy}] parameter(2)
+  heavy = f32[{heavy}] tanh(u)
   v = f32[16] parameter(3)
   tiny = f32[16] negate(v)
-  a = f32[384,384] parameter(4)
-  b = f32[384,384] parameter(5)
-  dot = f32[384,384] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  i = f32[8,28,28,32] parameter(6)
-  k = f32[3,3,32,32] parameter(7)
-  convolution = f32[8,26,26,32] convolution(i, k), window={size=3x3}, dim_labels=b01f_01io->b01f
+  a = f32[{n},{n}] parameter(4)
+  b = f32[{n},{n}] parameter(5)
+  dot = f32[{n},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  i = f32[{images},{side},{side},{channels}] parameter(6)
+  k = f32[3,3,{channels},{channels}] parameter(7)
+  convolution = f32[{images},{inner},{inner},{channels}] convolution(i, k), window={{size=3x3}}, dim_labels=b01f_01io->b01f
   s = u64[2] parameter(8)
-  random = (u64[2], u32[131072]) rng-bit-generator(s), algorithm=rng_philox
-  bits = u32[131072] get-tuple-element(random), index=1
-  ROOT t = (f32[262144], f32[131072], f32[16], f32[384,384], f32[8,26,26,32], u32[131072]) tuple(stream, heavy, tiny, dot, convolution, bits)
-})";
+  random = (u64[2], u32[{random}]) rng-bit-generator(s), algorithm=rng_philox
+  bits = u32[{random}] get-tuple-element(random), index=1
+  ROOT t = (f32[{stream}], f32[{heavy}], f32[16], f32[{n},{n}], f32[{images},{inner},{inner},{channels}], u32[{random}]) tuple(stream, heavy, tiny, dot, convolution, bits)
+}})",
+                     fmt::arg("stream", sizes.stream), fmt::arg("heavy", sizes.heavy),
+                     fmt::arg("n", sizes.contracted), fmt::arg("images", sizes.images),
+                     fmt::arg("side", sizes.side), fmt::arg("inner", sizes.side - 2),
+                     fmt::arg("channels", sizes.channels), fmt::arg("random", sizes.random));
+}
 
 // Measured speeds vary by some percent; what plans depend on in steps should not.
 double rounded(double value) { return std::exp2(std::round(std::log2(value) * 4) / 4); }
@@ -62,7 +111,7 @@ struct Prepared {
 class Bench {
  public:
   explicit Bench(device::KernelProvider& provider)
-      : provider_(provider), device_(provider.device()) {}
+      : provider_(provider), device_(provider.device()), sizes_(sizes_for(*device_)) {}
   ~Bench() {
     for (const auto& [pointer, bytes] : blocks_) device_->deallocate(pointer, bytes);
   }
@@ -71,7 +120,8 @@ class Bench {
 
   Result<planner::Roofline> run() {
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, device_->create_stream());
-    PLIMSOLL_ASSIGN_OR_RETURN(const auto module, ir::parse_module(kKernels, "calibration"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
+                              ir::parse_module(kernels_of(sizes_), "calibration"));
     const ir::Computation& entry = *module->entry();
     planner::Roofline speeds;
     PLIMSOLL_RETURN_IF_ERROR(measure_kernels(entry, speeds));
@@ -96,8 +146,9 @@ class Bench {
     return stream_->synchronize();
   }
 
-  static double without_launch(double seconds, const planner::Roofline& speeds) {
-    return std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
+  // What a kernel takes of `seconds` that it took with a launch, and a wait for it.
+  double without_launch(double seconds) const {
+    return std::max(seconds - launch_and_wait_, 0.1 * seconds);
   }
 
   template <typename Body>
@@ -172,6 +223,7 @@ class Bench {
   // bursts that no single figure's turns outlast.
   Status measure_kernels(const ir::Computation& entry, planner::Roofline& speeds) {
     constexpr int kRounds = 3;
+    constexpr std::size_t kRow = 32;
     struct Rate {
       const char* name;
       double* rate;
@@ -188,11 +240,15 @@ class Bench {
     }
     const ir::Instruction& stream = *entry.find("stream");
     const ir::Instruction& convolution = *entry.find("convolution");
-    Least memory{{1, 24}}, cache{{1, 3, 5, 7, 9, 12, 16, 24}};
+    Least memory{sizes_.streams}, cache{sizes_.convolutions};
     PLIMSOLL_ASSIGN_OR_RETURN(const auto streams, prepare_pieces(stream, memory.most_pieces()));
     PLIMSOLL_ASSIGN_OR_RETURN(const auto convolutions,
                               prepare_pieces(convolution, cache.most_pieces()));
+    const std::vector<Prepared> row(kRow, rates.front().prepared);
+    double in_a_row = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const double each_of_row, seconds_per_launch(row));
+      in_a_row = std::min(in_a_row, each_of_row);
       for (Rate& each : rates) {
         PLIMSOLL_ASSIGN_OR_RETURN(const double seconds,
                                   fastest([&] { return launch(each.prepared); }));
@@ -201,15 +257,16 @@ class Bench {
       PLIMSOLL_RETURN_IF_ERROR(add_turns(streams, memory));
       PLIMSOLL_RETURN_IF_ERROR(add_turns(convolutions, cache));
     }
-    speeds.launch_seconds = rates.front().least;
+    launch_and_wait_ = rates.front().least;
+    speeds.launch_seconds = std::min(in_a_row, launch_and_wait_);
     for (const Rate& each : rates) {
       if (each.rate == nullptr) continue;
-      *each.rate =
-          planner::count_work(*entry.find(each.name)).flops / without_launch(each.least, speeds);
+      *each.rate = planner::count_work(*entry.find(each.name)).flops / without_launch(each.least);
     }
     // Through so much memory that caches keep none of it for the next turn.
     const double bytes = planner::count_work(stream).bytes;
-    speeds.bytes_per_second = bytes / without_launch(memory.seconds.back(), speeds);
+    speeds.bytes_per_second = bytes / std::max(memory.seconds.back() - speeds.launch_seconds,
+                                               0.1 * memory.seconds.back());
     speeds.cache.streaming_seconds =
         std::max(memory.seconds.back() - memory.seconds.front(), 0.0) / bytes;
     set_cache(cache, planner::count_work(convolution).bytes, speeds);
@@ -251,14 +308,14 @@ class Bench {
   }
 
   Status measure_codecs(planner::Roofline& speeds) {
-    constexpr std::int64_t kElements = 1 << 18;
+    const std::int64_t elements = sizes_.coded;
     for (const ir::CodecInfo& row : ir::all_codecs()) {
       const auto& [dtype, codec] = row.sample;
-      const ir::Shape shape(dtype, {kElements});
+      const ir::Shape shape(dtype, {elements});
       PLIMSOLL_ASSIGN_OR_RETURN(const device::CodecKernels kernels, provider_.codec(codec, shape));
       PLIMSOLL_ASSIGN_OR_RETURN(void* const plain, block(shape.byte_size()));
       if (dtype == ir::DType::pred) {
-        PLIMSOLL_RETURN_IF_ERROR(fill(plain, std::vector<char>(kElements, 1).data(), kElements));
+        PLIMSOLL_RETURN_IF_ERROR(fill(plain, std::vector<char>(at(elements), 1).data(), elements));
       }
       PLIMSOLL_ASSIGN_OR_RETURN(void* const encoded, block(encoded_bytes(codec, shape)));
       PLIMSOLL_ASSIGN_OR_RETURN(
@@ -270,7 +327,7 @@ class Bench {
             const double seconds, fastest([&] {
               return stream_->launch(kernel, {std::span(&input, 1), std::span(&to, 1), workspace});
             }));
-        return kElements / std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
+        return static_cast<double>(elements) / without_launch(seconds);
       };
       auto& measured = speeds.codecs[at(codec.kind)];
       PLIMSOLL_ASSIGN_OR_RETURN(measured.encode, rate(*kernels.encode, plain, encoded));
@@ -282,20 +339,20 @@ class Bench {
   // Each way beside convolutions, as in a step: how fast the bytes go, and what the convolutions
   // lose to them.
   Status measure_link(const ir::Instruction& convolution, planner::Roofline& speeds) {
-    constexpr std::int64_t kBytes = std::int64_t{16} << 20;
+    const std::int64_t bytes = sizes_.link_bytes;
     PLIMSOLL_ASSIGN_OR_RETURN(const Prepared compute, prepare(convolution));
     PLIMSOLL_ASSIGN_OR_RETURN(const double alone, fastest([&] { return launch(compute); }));
-    PLIMSOLL_ASSIGN_OR_RETURN(void* const near, block(kBytes));
-    const auto tier = memory::HostTier::create(device_, kBytes);
-    PLIMSOLL_ASSIGN_OR_RETURN(const auto far, tier->allocate(kBytes, "measuring the link"));
+    PLIMSOLL_ASSIGN_OR_RETURN(void* const near, block(bytes));
+    const auto tier = memory::HostTier::create(device_, bytes);
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto far, tier->allocate(bytes, "measuring the link"));
     double lost = 0, busy = 0;
     const auto transfer = [&](bool out) -> Result<double> {
       memory::TransferEngine& engine = out ? tier->out() : tier->in();
       std::atomic<bool> over{false};
       const auto start = std::chrono::steady_clock::now();
-      const auto moved = engine.enqueue(kBytes, [&](device::Stream& stream) {
+      const auto moved = engine.enqueue(bytes, [&](device::Stream& stream) {
         const Status status =
-            out ? far->store(0, near, kBytes, stream) : far->load(0, near, kBytes, stream);
+            out ? far->store(0, near, bytes, stream) : far->load(0, near, bytes, stream);
         over.store(true, std::memory_order_release);
         return status;
       });
@@ -326,8 +383,8 @@ class Bench {
     PLIMSOLL_ASSIGN_OR_RETURN(const double out, least_of_some(true));
     const double lost_out = lost, busy_out = busy;
     PLIMSOLL_ASSIGN_OR_RETURN(const double in, least_of_some(false));
-    speeds.link_out_bytes_per_second = rounded(kBytes / out);
-    speeds.link_in_bytes_per_second = rounded(kBytes / in);
+    speeds.link_out_bytes_per_second = rounded(static_cast<double>(bytes) / out);
+    speeds.link_in_bytes_per_second = rounded(static_cast<double>(bytes) / in);
     speeds.link_compute_share = std::clamp((lost + lost_out) / (busy + busy_out), 0.05, 1.0);
     // A transfer of next to nothing still wakes a thread up, at the kernels' expense.
     constexpr int kTransfers = 8, kTurns = 6;  // short turns: some of them are undisturbed
@@ -408,6 +465,8 @@ class Bench {
 
   device::KernelProvider& provider_;
   const std::shared_ptr<device::Device> device_;
+  const Sizes sizes_;
+  double launch_and_wait_ = 0;
   std::unique_ptr<device::Stream> stream_;
   std::vector<std::pair<void*, std::int64_t>> blocks_;
 };
