@@ -232,13 +232,17 @@ Executable::~Executable() = default;
 
 Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const Program> program,
                                                           const planner::PlanPolicy& policy,
-                                                          planner::Question question,
+                                                          const planner::Question& question,
                                                           const memory::Budget& budget) {
-  question.limit_bytes = std::min(question.limit_bytes, budget.limit());
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      ProgramPlan made,
-      plan_within(std::move(program), {policy, machine_of(budget.tiers()), std::move(question)}));
-  return Executable::create(std::move(made));
+  for (int plans = 1;; ++plans) {
+    planner::Question now = question;
+    now.limit_bytes = std::min(now.limit_bytes, budget.limit());
+    PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan made,
+                              plan_within(program, {policy, machine_of(budget.tiers()), now}));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto executable, Executable::create(std::move(made)));
+    if (plans == kMostFirstPlans || executable->plan().peak_bytes <= budget.limit())
+      return executable;
+  }
 }
 
 planner::ParameterResidency Executable::residency(int leaf) const {

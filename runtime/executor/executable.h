@@ -91,12 +91,16 @@ class Executable {
   std::unique_ptr<Impl> impl_;
 };
 
-// Plans `program` once (plan_within) for runs in `budget`, on its tiers and within its limit where
+// A plan for what a limit leaves may need code of kernels that is loaded for it and takes a part of
+// the limit itself: so many plans are made at most until one fits beside its code.
+inline constexpr int kMostFirstPlans = 4;
+
+// Plans `program` (plan_within) for runs in `budget`, on its tiers and within its limit where
 // that is lower than the question's, and makes the plan runnable. RESOURCE_EXHAUSTED with the floor
 // when the limit can't be kept.
 Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const Program> program,
                                                           const planner::PlanPolicy& policy,
-                                                          planner::Question question,
+                                                          const planner::Question& question,
                                                           const memory::Budget& budget);
 
 }  // namespace plimsoll::executor

@@ -124,16 +124,27 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program, Arguments argum
                   std::int64_t limit, const LimitOptions& check) {
   LimitedRun run;
   std::vector<std::shared_ptr<memory::Budget>> budgets;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto& device = program->provider().device();
-    const auto tiers = make_tiers(device, check, run.error);
-    if (!run.error.empty()) return run;
-    // `limit` is for the program alone.
-    const bool is_limited = limit != planner::kUnlimited;
-    budgets.push_back(memory::Budget::create(
-        device, limit + (is_limited ? device->overhead_bytes() : 0), *tiers));
+  const auto& device = program->provider().device();
+  const bool is_limited = limit != planner::kUnlimited;
+  const auto make = [&](std::int64_t beside) -> Result<std::shared_ptr<const Executable>> {
+    budgets.clear();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto tiers = make_tiers(device, check, run.error);
+      if (!run.error.empty()) return internal_error(run.error);
+      budgets.push_back(memory::Budget::create(device, limit + beside, *tiers));
+    }
+    planner::Question question;
+    question.limit_bytes = limit;
+    return executor::make_executable(program, policy_of(check), question, *budgets[0]);
+  };
+  // `limit` is for the program alone, so its code is loaded first.
+  std::shared_ptr<const Executable> loaded;
+  if (is_limited && device->overhead_bytes() > 0) {
+    constexpr std::int64_t kRoomForCode = std::int64_t{1} << 30;
+    const auto made = make(kRoomForCode);
+    if (made.ok()) loaded = *made;
   }
-  const auto executable = executor::make_executable(program, policy_of(check), {}, *budgets[0]);
+  const auto executable = make(is_limited ? device->overhead_bytes() : 0);
   if (!executable.ok()) {
     run.error = executable.status().to_string();
     return run;

@@ -108,7 +108,7 @@ std::string check_gpu_program(std::uint64_t seed, int limits, const GpuRandomSiz
 
 std::string check_emulated_program(std::uint64_t seed, int limits, GpuRandomTotals& totals) {
   RecordingOptions recording;
-  recording.module_bytes = 0;  // limits are for programs alone
+  recording.module_bytes = 64 << 10;
   recording.schedule = seed % 2 == 0 ? Schedule::late : Schedule::random;
   recording.seed = static_cast<unsigned>(seed);
   recording.compute_capability = seed % 3 == 1 ? 75 : 90;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole programs on recorded GPUs: graphs, swapping in every order that events allow, failures.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -291,6 +292,52 @@ TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
   }
   EXPECT_EQ(memory::Budget::create(gpu_->device, planner::kUnlimited)->limit(),
             planner::kUnlimited);
+}
+
+// Full fusion needs all skips at once, so that low limits are for other forms, whose kernels are
+// loaded for them.
+TEST_F(GpuPrograms, PlansFitBesideTheCodeThatIsLoadedForThem) {
+  std::string text = "HloModule skips\nENTRY e {\n  x0 = f32[256,256] parameter(0)\n";
+  constexpr int kLevels = 6;
+  for (int i = 1; i <= kLevels; ++i) {
+    text += fmt::format(
+        "  x{} = f32[256,256] dot(x{}, x0), lhs_contracting_dims={{1}}, "
+        "rhs_contracting_dims={{0}}\n",
+        i, i - 1);
+    text += fmt::format("  s{0} = f32[256,256] tanh(x{0})\n", i);
+  }
+  text += "  y1 = f32[256,256] add(s1, s2)\n";
+  for (int i = 2; i < kLevels; ++i) {
+    text += fmt::format("  {}y{} = f32[256,256] add(y{}, s{})\n", i + 1 == kLevels ? "ROOT " : "",
+                        i, i - 1, i + 1);
+  }
+  text += "}\n";
+  RecordingOptions options = on(Schedule::late);
+  options.module_bytes = std::int64_t{128} << 10;
+  const auto module = ir::parse_module(text, "skips").value();
+  make(options, module->clone());
+  const std::int64_t code = gpu_->device->overhead_bytes();
+  program_.reset();
+  int refused = 0, ran = 0;
+  for (std::int64_t limit = code; limit < code + (std::int64_t{4} << 20); limit += 64 << 10) {
+    const auto budget = memory::Budget::create(gpu_->device, limit);
+    // A new one each time: a program keeps its forms, and their code.
+    const auto program = Program::create(module->clone(), *gpu_->provider(), {});
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    const auto executable = make_executable(*program, {}, {}, *budget);
+    if (!executable.ok()) {
+      EXPECT_EQ(executable.status().code(), StatusCode::resource_exhausted);
+      EXPECT_EQ(ran, 0) << "refused at " << limit;
+      ++refused;
+      continue;
+    }
+    ++ran;
+    const auto result = executor::run_on_host(**executable, *budget, arguments_);
+    ASSERT_TRUE(result.ok()) << "at " << limit << ": " << result.status().to_string();
+    EXPECT_EQ(cases::compare_bits(expected_, *result), "");
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(ran, 0);
 }
 
 }  // namespace
