@@ -84,13 +84,15 @@ Status Context::read_facts() {
   return status;
 }
 
-Result<std::int64_t> Context::measure(const std::function<Status()>& work) const {
+Result<std::int64_t> Context::measure(const std::function<Status()>& work,
+                                      std::int64_t most_bytes) const {
   const std::lock_guard lock(taking_);
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t before, free_bytes());
   PLIMSOLL_RETURN_IF_ERROR(work());
   const auto after = free_bytes();
   // Another process may have given some back meanwhile.
-  const std::int64_t taken = after.ok() ? std::max<std::int64_t>(before - *after, 0) : 0;
+  const std::int64_t taken =
+      after.ok() ? std::clamp<std::int64_t>(before - *after, 0, most_bytes) : 0;
   overhead_bytes_ += taken;
   return taken;
 }

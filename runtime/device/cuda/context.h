@@ -48,8 +48,9 @@ class Context {
   Result<std::int64_t> free_bytes() const;
 
   // Does `work` while nothing else of ours takes device memory, and counts what the driver has less
-  // of it afterwards as the driver's own; gives those bytes.
-  Result<std::int64_t> measure(const std::function<Status()>& work) const;
+  // of it afterwards as the driver's own; gives those bytes. It takes no more than `most_bytes`:
+  // what is missing beyond that another process has taken meanwhile.
+  Result<std::int64_t> measure(const std::function<Status()>& work, std::int64_t most_bytes) const;
   // To be held while device memory is taken that is counted by whoever takes it.
   std::unique_lock<std::mutex> taking_memory() const { return std::unique_lock(taking_); }
   // What `measure` counted goes back.

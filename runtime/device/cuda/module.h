@@ -33,7 +33,7 @@ class Module {
 
   const std::shared_ptr<const Context> context_;
   ModuleHandle handle_ = nullptr;
-  std::int64_t device_bytes_ = 0;
+  std::int64_t device_bytes_ = 0, most_bytes_ = 0;
 };
 
 }  // namespace plimsoll::device::cuda

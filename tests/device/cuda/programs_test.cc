@@ -294,6 +294,15 @@ TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
             planner::kUnlimited);
 }
 
+TEST_F(GpuPrograms, WhatOtherProcessesTakeMeanwhileIsNoCode) {
+  RecordingOptions options = on(Schedule::late);
+  options.module_bytes = std::int64_t{32} << 20;
+  make(options);
+  const std::int64_t modules = gpu_->driver.calls("cuModuleLoadDataEx");
+  EXPECT_GT(modules, 2);
+  EXPECT_LE(gpu_->device->overhead_bytes(), modules * (std::int64_t{5} << 20));
+}
+
 // Full fusion needs all skips at once, so that low limits are for other forms, whose kernels are
 // loaded for them.
 TEST_F(GpuPrograms, PlansFitBesideTheCodeThatIsLoadedForThem) {
