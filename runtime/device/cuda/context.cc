@@ -7,6 +7,15 @@
 #include <array>
 
 namespace plimsoll::device::cuda {
+namespace {
+
+// Machine code is no longer than twice its text, and the driver takes memory for code in pieces of
+// 2 MiB, of which it has a few begun.
+std::int64_t most_code_bytes(std::int64_t text_bytes) {
+  return 2 * text_bytes + (std::int64_t{8} << 20);
+}
+
+}  // namespace
 
 Context::Current::Current(const Context& context) : context_(context) {
   status_ = context.mark_.check(context.name_);
@@ -85,16 +94,24 @@ Status Context::read_facts() {
 }
 
 Result<std::int64_t> Context::measure(const std::function<Status()>& work,
-                                      std::int64_t most_bytes) const {
+                                      std::size_t text_bytes) const {
   const std::lock_guard lock(taking_);
+  text_bytes_ += static_cast<std::int64_t>(text_bytes);
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t before, free_bytes());
   PLIMSOLL_RETURN_IF_ERROR(work());
   const auto after = free_bytes();
   // Another process may have given some back meanwhile.
-  const std::int64_t taken =
-      after.ok() ? std::clamp<std::int64_t>(before - *after, 0, most_bytes) : 0;
+  const std::int64_t most =
+      std::max<std::int64_t>(most_code_bytes(text_bytes_) - overhead_bytes_, 0);
+  const std::int64_t taken = after.ok() ? std::clamp<std::int64_t>(before - *after, 0, most) : 0;
   overhead_bytes_ += taken;
   return taken;
+}
+
+void Context::forget(std::int64_t bytes, std::size_t text_bytes) const {
+  const std::lock_guard lock(taking_);
+  overhead_bytes_ -= bytes;
+  text_bytes_ -= static_cast<std::int64_t>(text_bytes);
 }
 
 Result<std::int64_t> Context::free_bytes() const {

@@ -48,13 +48,14 @@ class Context {
   Result<std::int64_t> free_bytes() const;
 
   // Does `work` while nothing else of ours takes device memory, and counts what the driver has less
-  // of it afterwards as the driver's own; gives those bytes. It takes no more than `most_bytes`:
-  // what is missing beyond that another process has taken meanwhile.
-  Result<std::int64_t> measure(const std::function<Status()>& work, std::int64_t most_bytes) const;
+  // of it afterwards as the driver's own; gives those bytes. `text_bytes` is how much text of code
+  // the driver then has more: what is missing beyond what all of it may take has been taken by
+  // another process meanwhile.
+  Result<std::int64_t> measure(const std::function<Status()>& work, std::size_t text_bytes) const;
   // To be held while device memory is taken that is counted by whoever takes it.
   std::unique_lock<std::mutex> taking_memory() const { return std::unique_lock(taking_); }
-  // What `measure` counted goes back.
-  void forget(std::int64_t bytes) const { overhead_bytes_ -= bytes; }
+  // What `measure` counted goes back, with the text.
+  void forget(std::int64_t bytes, std::size_t text_bytes) const;
   std::int64_t overhead_bytes() const { return overhead_bytes_; }
 
   // Errors begin with the device's name.
@@ -101,6 +102,7 @@ class Context {
   ContextHandle handle_ = nullptr;
   std::int64_t bytes_at_start_ = 0;
   mutable std::mutex taking_;
+  mutable std::int64_t text_bytes_ = 0;  // of all code; guarded by taking_
   mutable std::atomic<std::int64_t> overhead_bytes_{0};
   const ForkMark mark_;
 };

@@ -12,12 +12,6 @@ namespace {
 // A block gets so much without asking for it.
 constexpr std::uint32_t kSharedBytesOfAll = 48 << 10;
 
-// Machine code is no longer than twice its text, and the driver takes memory for code in pieces of
-// 2 MiB.
-std::int64_t most_code_bytes(std::size_t image_bytes) {
-  return 2 * static_cast<std::int64_t>(image_bytes) + (std::int64_t{4} << 20);
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Module>> Module::load(std::shared_ptr<const Context> context,
@@ -26,13 +20,13 @@ Result<std::shared_ptr<Module>> Module::load(std::shared_ptr<const Context> cont
   std::array<char, 4096> log{};
   std::array<JitOption, 2> options{JitOption::error_log_buffer, JitOption::error_log_buffer_bytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
-  made->most_bytes_ = most_code_bytes(image.size());
+  made->text_bytes_ = image.size();
   const auto load = [&] {
     return made->context_->call(&Driver::module_load, &made->handle_, image.c_str(),
                                 static_cast<unsigned>(options.size()), options.data(),
                                 values.data());
   };
-  const auto taken = made->context_->measure(load, made->most_bytes_);
+  const auto taken = made->context_->measure(load, image.size());
   if (!taken.ok()) {
     log.back() = '\0';
     const std::string text = log.data();
@@ -46,7 +40,7 @@ Result<std::shared_ptr<Module>> Module::load(std::shared_ptr<const Context> cont
 
 Module::~Module() {
   if (handle_ != nullptr) (void)context_->call(&Driver::module_unload, handle_);
-  context_->forget(device_bytes_);
+  context_->forget(device_bytes_, text_bytes_);
 }
 
 Result<FunctionHandle> Module::function(const std::string& entry, std::uint32_t shared_bytes) {
@@ -54,7 +48,7 @@ Result<FunctionHandle> Module::function(const std::string& entry, std::uint32_t 
   const auto find = [&] {
     return context_->call(&Driver::module_get_function, &found, handle_, entry.c_str());
   };
-  const auto taken = context_->measure(find, most_bytes_ - device_bytes_);
+  const auto taken = context_->measure(find, 0);
   if (!taken.ok()) return taken.status().with_context("entry '" + entry + "'");
   device_bytes_ += *taken;
   if (shared_bytes > kSharedBytesOfAll) {

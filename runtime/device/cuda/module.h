@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,7 +34,8 @@ class Module {
 
   const std::shared_ptr<const Context> context_;
   ModuleHandle handle_ = nullptr;
-  std::int64_t device_bytes_ = 0, most_bytes_ = 0;
+  std::int64_t device_bytes_ = 0;
+  std::size_t text_bytes_ = 0;
 };
 
 }  // namespace plimsoll::device::cuda

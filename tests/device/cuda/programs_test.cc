@@ -275,11 +275,11 @@ TEST_F(GpuPrograms, EveryDriverCallOfAnEmulatedTrainingStepMayFail) {
 
 TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
   RecordingOptions options = on(Schedule::late);
-  options.module_bytes = std::int64_t{1} << 20;
+  options.module_bytes = std::int64_t{512} << 10;
   make(options);
   const std::int64_t overhead = gpu_->device->overhead_bytes();
-  EXPECT_GE(overhead, std::int64_t{3} << 20);
-  EXPECT_EQ(overhead % (std::int64_t{1} << 20), 0);
+  EXPECT_GE(overhead, 3 * options.module_bytes);
+  EXPECT_EQ(overhead % options.module_bytes, 0);
   {
     const auto budget = memory::Budget::create(gpu_->device, overhead + (std::int64_t{1} << 20));
     EXPECT_EQ(budget->limit(), std::int64_t{1} << 20);
@@ -298,9 +298,7 @@ TEST_F(GpuPrograms, WhatOtherProcessesTakeMeanwhileIsNoCode) {
   RecordingOptions options = on(Schedule::late);
   options.module_bytes = std::int64_t{32} << 20;
   make(options);
-  const std::int64_t modules = gpu_->driver.calls("cuModuleLoadDataEx");
-  EXPECT_GT(modules, 2);
-  EXPECT_LE(gpu_->device->overhead_bytes(), modules * (std::int64_t{5} << 20));
+  EXPECT_LE(gpu_->device->overhead_bytes(), std::int64_t{9} << 20);
 }
 
 // Full fusion needs all skips at once, so that low limits are for other forms, whose kernels are
