@@ -73,24 +73,39 @@ bool is_sampled(std::uint32_t run) {
   return (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
 }
 
-// Whether a run enqueues all of its work at once, the same work every time: it reads nothing from
-// the device on its way, and moves nothing to or from the host.
-bool is_the_same_every_time(const ResolvedPlan& plan) {
-  return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const ResolvedStep& step) {
+// A graph keeps some hundred bytes of host memory for each launch.
+constexpr std::int64_t kMostOfGraph = 16'384;
+
+// How many steps a run takes that enqueues all of its work at once, the same work every time: it
+// reads nothing from the device on its way, and moves nothing to or from the host. More than
+// kMostOfGraph where it is not so.
+std::int64_t steps_at_once(const ResolvedPlan& plan) {
+  std::int64_t steps = 0;
+  for (const ResolvedStep& step : plan.steps) {
     switch (step.kind) {
       case planner::StepKind::upload:
       case planner::StepKind::download:
       case planner::StepKind::swap_out:
       case planner::StepKind::swap_in:
       case planner::StepKind::swap_wait:
-        return false;
+        return kMostOfGraph + 1;
       default:
         break;
     }
-    if (step.callee_count == 0) return true;
-    return step.opcode == ir::Opcode::call &&
-           is_the_same_every_time(*plan.callees[at(step.callees)]);
-  });
+    if (step.callee_count == 0) {
+      ++steps;
+    } else if (step.opcode == ir::Opcode::call) {
+      steps += steps_at_once(*plan.callees[at(step.callees)]);
+    } else if (step.rounds >= 0 && step.sliced_count == 0) {
+      const std::int64_t of_round = steps_at_once(*plan.callees[at(step.callees) + 1]);
+      if (of_round > kMostOfGraph || step.rounds > kMostOfGraph) return kMostOfGraph + 1;
+      steps += of_round * step.rounds;
+    } else {
+      return kMostOfGraph + 1;
+    }
+    if (steps > kMostOfGraph) break;
+  }
+  return steps;
 }
 
 const ir::Shape& leaf_shape(const Measurement& of) {
@@ -213,7 +228,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
   impl.encoded_bytes = planner::encoded_bytes(*executable->plan_);
   impl.joint_launches = executable->program_->options().joint_launches;
-  impl.may_be_graph = is_the_same_every_time(*impl.resolution.plans.front());
+  impl.may_be_graph = steps_at_once(*impl.resolution.plans.front()) <= kMostOfGraph;
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {

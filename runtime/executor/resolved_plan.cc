@@ -13,6 +13,7 @@
 #include "runtime/executor/collectives_beside.h"
 #include "runtime/executor/launch_order.h"
 #include "runtime/executor/step_accesses.h"
+#include "runtime/ir/dataflow/induction_variables.h"
 #include "runtime/ir/elided_constant.h"
 
 namespace plimsoll::executor {
@@ -378,6 +379,9 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   for (const auto& callee : step.callees) {
     PLIMSOLL_ASSIGN_OR_RETURN(const ResolvedPlan* const nested, resolve(*callee));
     out.callees.push_back(nested);
+  }
+  if (resolved.opcode == ir::Opcode::while_ && resolved.callee_count > 0) {
+    resolved.rounds = ir::round_count(*step.instruction).value_or(-1);
   }
   out.steps.push_back(resolved);
   return ok_status();

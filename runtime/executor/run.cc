@@ -309,6 +309,8 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
 // to write elsewhere (the old value was still read) is copied back after the round. So a loop needs
 // one state and, at most, a second copy of what is not updated in place.
 //
+// A loop whose rounds are counted asks no condition, so that all of it is enqueued at once.
+//
 // Residuals on another tier pass through windows: before a round its slice must have come in, and
 // what it has written goes out while the next round runs (loop_windows.h).
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
@@ -326,12 +328,20 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
   LoopWindows windows = open_windows(plan, step, frame);
   std::vector<void*> state(outputs.begin(), outputs.end());
   IdVector<BufferId, void*> addresses;
-  PLIMSOLL_ASSIGN_OR_RETURN(void* const predicate, take_scalar());
-  for (;;) {
+  void* predicate = nullptr;
+  if (step.rounds < 0) {
+    PLIMSOLL_ASSIGN_OR_RETURN(predicate, take_scalar());
+  }
+  const auto goes_on = [&](std::int64_t round) -> Result<bool> {
+    if (step.rounds >= 0) return round < step.rounds;
     PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, state, std::span(&predicate, 1)));
-    std::byte goes_on{};
-    PLIMSOLL_RETURN_IF_ERROR(read(&goes_on, predicate, 1));
-    if (goes_on == std::byte{0}) break;
+    std::byte says{};
+    PLIMSOLL_RETURN_IF_ERROR(read(&says, predicate, 1));
+    return says != std::byte{0};
+  };
+  for (std::int64_t round = 0;; ++round) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool another, goes_on(round));
+    if (!another) break;
     PLIMSOLL_RETURN_IF_ERROR(windows.begin_round(state));
     PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, state, {}, &addresses));
     PLIMSOLL_RETURN_IF_ERROR(windows.end_round());
@@ -342,7 +352,7 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
       PLIMSOLL_RETURN_IF_ERROR(copy(state[leaf], addresses[result], body.bytes[result]));
     }
   }
-  give_back_scalar(predicate);
+  if (predicate != nullptr) give_back_scalar(predicate);
   return windows.finish();
 }
 

@@ -270,18 +270,11 @@ std::optional<std::int64_t> initial_value(const Instruction& loop, int leaf) {
   return scalars.result(node);
 }
 
-}  // namespace
-
-std::optional<std::vector<std::int64_t>> scalar_by_round(
-    const Instruction& loop, const Instruction& scalar,
-    std::span<const Instruction* const> fusions) {
-  // The condition is looked at before the round, the rest is in it: both see the same counters.
-  Scalars scalars(/*state=*/true);
-  const int test = scalars.add(*loop.while_condition()->root(), 0, nullptr);
-  const Frame* frame = nullptr;
-  for (const Instruction* fusion : fusions) frame = scalars.enter(*fusion, frame);
-  const int wanted = is_counter(scalar.shape()) ? scalars.add(scalar, 0, frame) : -1;
-  if (test < 0 || wanted < 0) return std::nullopt;
+// Runs the rounds of `loop`, whose condition and body see the same counters, as the condition is
+// looked at before the round: node `test` says whether there is another one, and `take` is told of
+// each. False where something is not known.
+template <typename Take>
+bool run_rounds(const Instruction& loop, Scalars& scalars, int test, Take take) {
   std::vector<std::int64_t> counters;
   std::vector<int> next;
   for (std::size_t k = 0; k < scalars.leaves().size(); ++k) {
@@ -289,21 +282,49 @@ std::optional<std::vector<std::int64_t>> scalar_by_round(
     const auto initial = initial_value(loop, leaf);
     // May add counters.
     const int node = scalars.add(*loop.while_body()->root(), leaf, nullptr);
-    if (!initial || node < 0) return std::nullopt;
+    if (!initial || node < 0) return false;
     counters.push_back(*initial);
     next.push_back(node);
   }
-  std::vector<std::int64_t> values;
-  for (std::int64_t steps = 0;;) {
+  std::int64_t steps = 0;
+  for (std::int64_t round = 0; round <= kMostRounds; ++round) {
     steps += scalars.size();
-    if (steps > kMostSteps || static_cast<std::int64_t>(values.size()) > kMostRounds ||
-        !scalars.run(counters)) {
-      return std::nullopt;
-    }
-    if (scalars.result(test) == 0) return values;
-    values.push_back(scalars.result(wanted));
+    if (steps > kMostSteps || !scalars.run(counters)) return false;
+    if (scalars.result(test) == 0) return true;
+    take();
     for (std::size_t k = 0; k < next.size(); ++k) counters[k] = scalars.result(next[k]);
   }
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> scalar_by_round(
+    const Instruction& loop, const Instruction& scalar,
+    std::span<const Instruction* const> fusions) {
+  Scalars scalars(/*state=*/true);
+  const int test = scalars.add(*loop.while_condition()->root(), 0, nullptr);
+  const Frame* frame = nullptr;
+  for (const Instruction* fusion : fusions) frame = scalars.enter(*fusion, frame);
+  const int wanted = is_counter(scalar.shape()) ? scalars.add(scalar, 0, frame) : -1;
+  if (test < 0 || wanted < 0) return std::nullopt;
+  std::vector<std::int64_t> values;
+  if (!run_rounds(loop, scalars, test, [&] { values.push_back(scalars.result(wanted)); })) {
+    return std::nullopt;
+  }
+  return values;
+}
+
+std::optional<std::int64_t> round_count(const Instruction& loop) {
+  for (const auto& instruction : loop.while_condition()->instructions()) {
+    if (instruction->has_side_effect()) return std::nullopt;
+  }
+  Scalars scalars(/*state=*/true);
+  const int test = scalars.add(*loop.while_condition()->root(), 0, nullptr);
+  if (test < 0) return std::nullopt;
+  std::int64_t rounds = 0;
+  if (!run_rounds(loop, scalars, test, [&] { ++rounds; })) return std::nullopt;
+  return rounds;
 }
 
 }  // namespace plimsoll::ir

@@ -19,4 +19,8 @@ std::optional<std::vector<std::int64_t>> scalar_by_round(
     const Instruction& loop, const Instruction& scalar,
     std::span<const Instruction* const> fusions);
 
+// How many rounds `loop` does, found in the same way; nothing where that does not follow from
+// constants, or where the condition does more than to say whether to go on.
+std::optional<std::int64_t> round_count(const Instruction& loop);
+
 }  // namespace plimsoll::ir

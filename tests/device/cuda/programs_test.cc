@@ -172,6 +172,76 @@ TEST_F(GpuPrograms, RepeatedStepsAreOneLaunchOfAGraph) {
   }
 }
 
+TEST_F(GpuPrograms, LoopsOfKnownRoundsAreAskedNothingAndArePartOfTheGraph) {
+  constexpr const char* kLoop = R"(
+HloModule loop
+inner_body {
+  s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64] get-tuple-element(s), index=1
+  two = s32[] constant(2)
+  next = s32[] subtract(i, two)
+  y = f32[64] tanh(x)
+  ROOT r = (s32[], f32[64]) tuple(next, y)
+}
+inner_condition {
+  s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  none = s32[] constant(0)
+  ROOT r = pred[] compare(i, none), direction=GT
+}
+body {
+  s = (s32[], f32[64], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64] get-tuple-element(s), index=1
+  n = s32[] get-tuple-element(s), index=2
+  seven = s32[] constant(7)
+  state = (s32[], f32[64]) tuple(seven, x)
+  done = (s32[], f32[64]) while(state), condition=inner_condition, body=inner_body
+  y = f32[64] get-tuple-element(done), index=1
+  z = f32[64] add(x, y)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT r = (s32[], f32[64], s32[]) tuple(next, z, n)
+}
+condition {
+  s = (s32[], f32[64], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=2
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[64] parameter(0)
+  n = s32[] BOUND
+  zero = s32[] constant(0)
+  state = (s32[], f32[64], s32[]) tuple(zero, x, n)
+  done = (s32[], f32[64], s32[]) while(state), condition=condition, body=body
+  ROOT y = f32[64] get-tuple-element(done), index=1
+})";
+  for (const bool is_known : {true, false}) {
+    const std::string text =
+        std::regex_replace(kLoop, std::regex("BOUND"), is_known ? "constant(5)" : "parameter(1)");
+    make(on(Schedule::late), ir::parse_module(text, "loop").value());
+    plan(100, {});
+    const std::int64_t reads = gpu_->driver.calls("cuMemcpyDtoHAsync_v2");
+    constexpr int kRuns = 4;
+    for (int i = 0; i < kRuns; ++i) {
+      const auto result = run();
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected_, *result), "") << i;
+    }
+    // The result's, and those of the condition.
+    const std::int64_t read = gpu_->driver.calls("cuMemcpyDtoHAsync_v2") - reads;
+    if (is_known) {
+      EXPECT_EQ(read, kRuns);
+      EXPECT_EQ(graph_launches(), kRuns - 1);
+    } else {
+      EXPECT_GT(read, kRuns);
+      EXPECT_EQ(graph_launches(), 0);
+    }
+  }
+}
+
 TEST_F(GpuPrograms, GraphsAreMadeAnewWhereThingsLieElsewhere) {
   make(on(Schedule::late));
   plan(100, {});
