@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "jit/emit/elementwise.h"
 #include "jit/emit/scalar_computation.h"
@@ -14,23 +16,29 @@ namespace {
 using ir::DType;
 using llvm::Value;
 
-// Threads that a scatter is shared out to, if there are windows for so many.
-constexpr std::int64_t kScatterThreads = 65536;
+// Blocks that a scatter is shared out to, if there are elements for so many.
+constexpr std::int64_t kScatterBlocks = 1024;
+// Marks that are looked at together, in one register.
+constexpr std::int64_t kMarks = 8;
 
 bool is_in(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
 // Updates of one element of the operand are combined in the order of the updates, whatever runs
-// beside them. So threads share out the operand, and each goes over all updates:
-// - windows that differ or are the same one (only dimensions of extent 1 are indexed): a thread has
-//   one place in every window that starts in its share of the operand;
+// beside them. So threads share out the operand, and all updates are gone over for each share:
+// - windows that differ or are the same one (only dimensions of extent 1 are indexed): a block has
+//   a range of the operand. Its threads look where 256 windows start, one each, and mark those that
+//   start in the range; then all go over the marks, eight at a time, and take in what is marked,
+//   each at its places in the window. Several small windows' threads fit into a block, each with
+//   its share of the range;
 // - windows that may overlap, in the updates' own order: a thread has one element of the operand,
 //   and finds its place in each window;
 // - windows that may overlap with batch dimensions inside of them: one thread does all.
 //
-// Example: the gradient of an embedding, f32[50257,768], 8,192 updates of rows: 768 places, and 86
-// shares of 584 rows each.
+// Example: the gradient of an embedding, f32[50257,768], 8,192 updates of rows: 1,024 blocks have
+// 49 rows each, and a thread three places in them; it reads 32 times 32 registers of marks, and
+// takes in some eight updates.
 class ScatterWriter {
  public:
   explicit ScatterWriter(GpuWriter& writer)
@@ -205,33 +213,98 @@ class ScatterWriter {
     }
   }
 
+  // Windows start at multiples of it.
+  std::int64_t between_starts() const {
+    std::int64_t step = 0;
+    for (const Axis& axis : axes_) {
+      if (is_in(numbers_.scatter_dims_to_operand_dims, axis.dimension) ||
+          is_in(numbers_.input_batching_dims, axis.dimension)) {
+        step = std::gcd(step, axis.stride);
+      }
+    }
+    return step == 0 ? operand_.element_count() : step;
+  }
+
+  // Where places of a window lie in the operand, and in the updates.
+  std::pair<Value*, Value*> offsets(GpuEntry& entry, Value* place) {
+    Value* to = entry.number(0);
+    Value* from = entry.number(0);
+    for (std::size_t i = axes_.size(); i-- > 0;) {
+      Value* along = entry.split(&place, axes_[i].extent);
+      to = add(entry, to, along, axes_[i].stride);
+      from = add(entry, from, along, axes_[i].update_stride);
+    }
+    return {to, from};
+  }
+
   Status write_shares() {
-    const std::int64_t shares =
-        std::clamp<std::int64_t>(divide_up(kScatterThreads, window_), 1, operand_.element_count());
-    const std::int64_t share = divide_up(operand_.element_count(), shares);
-    const std::int64_t threads = shares * window_;
+    constexpr std::int64_t kThreads = kBlockThreads;
+    const std::int64_t columns = std::min(window_, kThreads), slots = kThreads / columns;
+    const std::int64_t places = divide_up(operand_.element_count(), between_starts());
+    const std::int64_t share =
+        divide_up(places, std::min(kScatterBlocks * slots, places)) * between_starts();
+    const std::int64_t range = share * slots;
+    const std::int64_t blocks = divide_up(operand_.element_count(), range);
     GpuEntry entry(writer_, kBlockThreads);
     llvm::IRBuilder<>& b = entry.builder();
-    Value* thread = entry.thread();
-    entry.when(b.CreateICmpULT(thread, entry.number(threads)), [&] {
-      Value* rest = thread;
-      Value* to = entry.number(0);
-      Value* from = entry.number(0);
-      for (std::size_t i = axes_.size(); i-- > 0;) {
-        Value* place = entry.split(&rest, axes_[i].extent);
-        to = add(entry, to, place, axes_[i].stride);
-        from = add(entry, from, place, axes_[i].update_stride);
-      }
-      Value* first = b.CreateMul(rest, entry.number(share));
-      Loop batches = Loop::open(b, entry.number(0), entry.number(batch_), 1);
-      const Window window = window_of(entry, batches.variable);
-      Value* is_own = b.CreateICmpULT(b.CreateSub(window.start, first), entry.number(share));
-      entry.when(b.CreateAnd(window.is_inside, is_own), [&] {
-        combine(entry, b.CreateAdd(window.start, to), b.CreateAdd(window.updates, from));
-      });
-      batches.close(b);
+    llvm::Type* type = entry.index_type();
+    Value* starts = entry.share(type, kThreads);
+    Value* updates = entry.share(type, kThreads);
+    Value* marks = entry.share(b.getInt8Ty(), kThreads);
+    const auto at_place = [&](llvm::Type* of, Value* base, Value* place) {
+      return b.CreateInBoundsGEP(of, base, place);
+    };
+    Value* thread = b.CreateIntCast(entry.thread_in_block(), type, false);
+    Value* first = b.CreateMul(entry.block_in_grid(), entry.number(range));
+    Value* slot = thread;
+    Value* column = entry.split(&slot, columns);
+    Value* own = b.CreateAdd(first, b.CreateMul(slot, entry.number(share)));
+    Loop tiles = Loop::open(b, entry.number(0), entry.number(batch_), kThreads);
+    Value* batch = b.CreateAdd(tiles.variable, thread);
+    b.CreateStore(b.getInt8(0), at_place(b.getInt8Ty(), marks, thread));
+    entry.when(b.CreateICmpULT(batch, entry.number(batch_)), [&] {
+      const Window window = window_of(entry, batch);
+      b.CreateStore(window.start, at_place(type, starts, thread));
+      b.CreateStore(window.updates, at_place(type, updates, thread));
+      Value* is_here = b.CreateICmpULT(b.CreateSub(window.start, first), entry.number(range));
+      b.CreateStore(b.CreateZExt(b.CreateAnd(window.is_inside, is_here), b.getInt8Ty()),
+                    at_place(b.getInt8Ty(), marks, thread));
     });
-    entry.launch(threads);
+    entry.barrier();
+    Loop words = Loop::open(b, entry.number(0), entry.number(kThreads), kMarks);
+    Value* word = b.CreateAlignedLoad(
+        b.getInt64Ty(), at_place(b.getInt8Ty(), marks, words.variable), llvm::Align(kMarks));
+    entry.when(b.CreateIsNotNull(word), [&] {
+      Loop each = Loop::open(b, entry.number(0), entry.number(kMarks), 1);
+      Value* shift =
+          b.CreateMul(b.CreateZExtOrTrunc(each.variable, b.getInt64Ty()), b.getInt64(kMarks));
+      Value* is_marked = b.CreateTrunc(b.CreateLShr(word, shift), b.getInt1Ty());
+      entry.when(is_marked, [&] {
+        Value* place = b.CreateAdd(words.variable, each.variable);
+        Value* start = b.CreateLoad(type, at_place(type, starts, place));
+        Value* is_own = b.CreateAnd(b.CreateICmpULT(b.CreateSub(start, own), entry.number(share)),
+                                    b.CreateICmpULT(slot, entry.number(slots)));
+        entry.when(is_own, [&] {
+          Value* update = b.CreateLoad(type, at_place(type, updates, place));
+          const auto take_in = [&](Value* of_window) {
+            const auto [to, from] = offsets(entry, of_window);
+            combine(entry, b.CreateAdd(start, to), b.CreateAdd(update, from));
+          };
+          if (window_ == columns) {
+            take_in(column);
+            return;
+          }
+          Loop turns = Loop::open(b, column, entry.number(window_), columns);
+          take_in(turns.variable);
+          turns.close(b);
+        });
+      });
+      each.close(b);
+    });
+    words.close(b);
+    entry.barrier();
+    tiles.close(b);
+    entry.launch(blocks * kThreads);
     return status_;
   }
 

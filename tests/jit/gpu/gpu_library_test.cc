@@ -176,19 +176,45 @@ TEST(GpuConvolution, IsExactWhereSumsAre) {
   }
 }
 
-// Rows that are updated several times, in the order of the updates.
+// Places that are updated several times, in the order of the updates: windows of one element, of
+// some that share a block, of more than a block has threads, and of several dimensions; updates
+// that end within a block's turn, and operands smaller than there are blocks.
 TEST(GpuScatter, TakesUpdatesInTheirOrder) {
   GpuCheck totals;
-  const auto module = parse(
-      "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\nENTRY e { "
-      "p = f32[70,33] parameter(0)\n i = s32[400,1] parameter(1)\n u = f32[400,33] parameter(2)\n "
-      "ROOT r = f32[70,33] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
-      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=s }");
-  ASSERT_NE(module, nullptr);
-  // Indices from -100 to 99: many are outside.
-  EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals),
-            "");
-  EXPECT_EQ(totals.in_place, 1);
+  const std::string rows =
+      "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}";
+  struct Case {
+    std::string operand, updates, numbers;
+    int count;
+  };
+  for (const auto& [operand, updates, numbers, count] : std::vector<Case>{
+           {"70,33", "33", rows, 400},
+           {"90,700", "700", rows, 300},
+           {"2,256", "256", rows, 256},
+           {"60", "",
+            "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}",
+            1000},
+           {"5000", "",
+            "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}",
+            257},
+           {"80,3,5", "3,5",
+            "update_window_dims={1,2}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}",
+            513},
+       }) {
+    SCOPED_TRACE(operand);
+    const std::string n = std::to_string(count), u = n + (updates.empty() ? "" : "," + updates);
+    const auto module = parse(
+        "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\nENTRY e "
+        "{ p = f32[" +
+        operand + "] parameter(0)\n i = s32[" + n + ",1] parameter(1)\n u = f32[" + u +
+        "] parameter(2)\n ROOT r = f32[" + operand + "] scatter(p, i, u), " + numbers +
+        ", index_vector_dim=1, to_apply=s }");
+    ASSERT_NE(module, nullptr);
+    // Indices from -100 to 99: many are outside.
+    EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals),
+              "");
+  }
+  EXPECT_EQ(totals.in_place, 6);
 }
 
 TEST(GpuWindows, PoolAndGiveBack) {
