@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bit_mask and compare_mask: a thread a byte, which is eight elements, the first in the lowest bit.
+#include <algorithm>
 #include <vector>
 
 #include "jit/emit/elementwise.h"
@@ -119,13 +120,32 @@ void write_bits_decoder(const CodecWriter& codec) {
     yes = constant_of(b.getContext(), codec.dtype(), outcomes.yes);
     no = constant_of(b.getContext(), codec.dtype(), outcomes.no);
   }
+  const DType dtype = codec.dtype();
   Value* byte = entry.thread();
   entry.when(b.CreateICmpULT(byte, entry.number(bytes)), [&] {
     Value* bits = entry.load_element(entry.function().input(0), DType::u8, byte);
-    for_bits(entry, byte, codec.count(), [&](Value* element, std::uint64_t i) {
+    const auto value = [&](std::uint64_t i) {
       Value* bit = b.CreateIsNotNull(b.CreateAnd(bits, b.getInt8(std::uint8_t(1u << i))));
-      entry.store_element(entry.function().output(0), codec.dtype(), element,
-                          b.CreateSelect(bit, yes, no));
+      return b.CreateSelect(bit, yes, no);
+    };
+    // Of a whole byte together, in pieces as large as a thread can write.
+    Value* is_whole = b.CreateICmpULT(byte, entry.number(codec.count() / kBits));
+    entry.when(is_whole, [&] {
+      llvm::Type* type = memory_type(b.getContext(), dtype, kBits);
+      Value* values = llvm::PoisonValue::get(type);
+      for (std::uint64_t i = 0; i < kBits; ++i) {
+        values = b.CreateInsertElement(values, to_memory(b, value(i), dtype), i);
+      }
+      const std::int64_t alignment =
+          std::min<std::int64_t>(kBits * ir::dtype_bytes(dtype), kGpuAlignment);
+      b.CreateAlignedStore(values, b.CreateInBoundsGEP(type, entry.function().output(0), byte),
+                           llvm::Align(static_cast<std::uint64_t>(alignment)));
+    });
+    if (codec.count() % kBits == 0) return;
+    entry.when(b.CreateNot(is_whole), [&] {
+      for_bits(entry, byte, codec.count(), [&](Value* element, std::uint64_t i) {
+        entry.store_element(entry.function().output(0), dtype, element, value(i));
+      });
     });
   });
   entry.launch(bytes);
