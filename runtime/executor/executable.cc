@@ -402,6 +402,8 @@ void Executable::enable_profile(bool on) const { impl_->profiling.store(on); }
 void Executable::enable_sampling(bool on) const { impl_->sampling.store(on); }
 void Executable::enable_joint_launches(bool on) const { impl_->joint_launches.store(on); }
 LaunchCounts Executable::launches() const { return impl_->resolution.launches; }
+
+std::int64_t Executable::graph_runs() const { return impl_->graphs.launches(); }
 void Executable::fail_launch(std::int64_t n) const { impl_->fail_launch.store(n); }
 
 }  // namespace plimsoll::executor

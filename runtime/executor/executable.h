@@ -74,6 +74,8 @@ class Executable {
   void enable_joint_launches(bool on) const;
   // With joint launches on.
   LaunchCounts launches() const;
+  // How many runs the device has done as one launch of a graph (graph_runs.h).
+  std::int64_t graph_runs() const;
   // Fault injection for tests: the n-th kernel launch of the next run (1 = first) fails.
   void fail_launch(std::int64_t n) const;
   // Measures some of the runs for Program::costs: not the first, whose memory is new to the

@@ -37,7 +37,7 @@ GraphRuns::Lease::~Lease() {
 }
 
 Status GraphRuns::Lease::run(device::Stream& stream, const std::function<Status()>& enqueue) {
-  if (graph_ != nullptr) return stream.launch(*graph_);
+  if (graph_ != nullptr) return launch(stream);
   if (!captures_) return enqueue();
   is_refused_ = true;  // unless all goes well
   if (!stream.begin_capture().ok()) return enqueue();
@@ -50,6 +50,11 @@ Status GraphRuns::Lease::run(device::Stream& stream, const std::function<Status(
   if (!enqueued.ok() || !graph.ok()) return enqueue();
   is_refused_ = false;
   graph_ = std::move(*graph);
+  return launch(stream);
+}
+
+Status GraphRuns::Lease::launch(device::Stream& stream) {
+  ++runs_.launches_;
   return stream.launch(*graph_);
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -35,11 +37,16 @@ class GraphRuns {
     Status run(device::Stream& stream, const std::function<Status()>& enqueue);
 
    private:
+    Status launch(device::Stream& stream);
+
     GraphRuns& runs_;
     const Addresses addresses_;
     bool captures_ = false, is_refused_ = false;
     std::unique_ptr<device::Graph> graph_;
   };
+
+  // How many runs have been one launch of a graph, that in which it was captured among them.
+  std::int64_t launches() const { return launches_; }
 
  private:
   struct Entry {
@@ -53,6 +60,7 @@ class GraphRuns {
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  std::atomic<std::int64_t> launches_ = 0;
 };
 
 }  // namespace plimsoll::executor

@@ -83,6 +83,7 @@ std::string report_json(const Context& context) {
     add_plan(report, cut.executable->plan());
     report["launched_kernels"] = launches.kernels;
     report["launches"] = launches.launches;
+    report["graph_runs"] = cut.executable->graph_runs();
   }
   if (cut.current != nullptr) {
     const auto expected = cut.current->expectation();

@@ -169,6 +169,7 @@ TEST_F(GpuPrograms, RepeatedStepsAreOneLaunchOfAGraph) {
     ASSERT_TRUE(other.ok());
     EXPECT_NE(cases::compare_bits(expected_, *other), "");
     EXPECT_EQ(graph_launches(), 7);
+    EXPECT_EQ(executable_->graph_runs(), 7);
   }
 }
 
@@ -269,6 +270,7 @@ TEST_F(GpuPrograms, ADriverThatRefusesGraphsIsAskedOnce) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(run().ok());
   EXPECT_EQ(gpu_->driver.calls("cuGraphInstantiateWithFlags"), 1);
   EXPECT_EQ(graph_launches(), 0);
+  EXPECT_EQ(executable_->graph_runs(), 0);
 }
 
 TEST_F(GpuPrograms, SwappedValuesAreRightInEveryOrderThatEventsAllow) {
