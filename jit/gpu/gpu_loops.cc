@@ -2,6 +2,7 @@
 #include "jit/gpu/gpu_loops.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "jit/emit/elementwise.h"
@@ -17,14 +18,18 @@ namespace {
 using llvm::Value;
 
 constexpr int kMostLanes = 8, kCostlyLanes = 4;
+// Pieces of 16 bytes that a thread reads before it waits for the first one: of so many bytes of all
+// operands together, where so many threads are left.
+constexpr std::int64_t kMostPieces = 4, kBytesOfPieces = 64, kThreadsOfPieces = 1 << 17;
 // The side of tiles that pass through shared memory, where loops of half of it at least are worth
 // one; of so many operands at most.
 constexpr std::int64_t kStagedTile = 32, kStagedRows = kBlockThreads / kStagedTile;
 constexpr std::size_t kMostStaged = 4;
 
-// A nest as a grid: thread t computes the `width_` elements from t * width_ on, which lie side by
-// side along the innermost loop, with accesses of 16 bytes where elements are read and written in
-// their order. What is left of a single loop is computed element by element.
+// A nest as a grid: thread t computes the `width_` elements from t * width_ on, a piece, which lie
+// side by side along the innermost loop, with accesses of 16 bytes where elements are read and
+// written in their order. What is left of a single loop is computed element by element. Of a large
+// nest a thread takes several pieces, a block of threads apart, and reads all before it computes.
 //
 // Operands that are read far apart along the innermost loop and side by side along another one
 // (transposes) come by way of shared memory: a block has a tile of 32 by 32 elements, which its
@@ -39,8 +44,7 @@ class LoopGrid {
       : nest_(nest),
         graph_(*writer.graph),
         entry_(writer, kBlockThreads),
-        extents_(choose_extents(graph_, nest)),
-        emitter_(graph_, space_, entry_.builder(), entry_.function(), 1) {
+        extents_(choose_extents(graph_, nest)) {
     for (const std::int64_t extent : extents_) total_ *= extent;
     for (const std::int64_t extent : extents_) {
       loops_.push_back(space_.add_loop(extent, 1));
@@ -48,23 +52,62 @@ class LoopGrid {
     }
     width_ = choose_width();
     choose_staged();
-    if (entry_.index_type()->getBitWidth() == 32) emitter_.use_narrow_indices();
-    emitter_.align_buffers(kGpuAlignment);
+    if (staged_.empty()) choose_pieces();
+    make_emitters(pieces_);
   }
 
   Result<GpuLaunch*> write() {
     if (!staged_.empty()) return write_tiles();
     llvm::IRBuilder<>& b = entry_.builder();
-    const std::int64_t threads = divide_up(total_, width_);
-    Value* thread = entry_.thread();
-    const bool is_exact = threads % kBlockThreads == 0;
-    Value* exists = is_exact ? nullptr : b.CreateICmpULT(thread, entry_.number(threads));
-    entry_.when(exists, [&] { write_thread(thread); });
-    PLIMSOLL_RETURN_IF_ERROR(emitter_.status());
-    return &entry_.launch(threads);
+    const std::int64_t pieces = divide_up(total_, width_);
+    const std::int64_t of_block = kBlockThreads * pieces_;
+    Value* const own = b_index(entry_.thread_in_block());
+    Value* const first =
+        b.CreateAdd(b.CreateMul(entry_.block_in_grid(), entry_.number(of_block)), own);
+    if (pieces_ == 1) {
+      Value* exists =
+          pieces % of_block == 0 ? nullptr : b.CreateICmpULT(first, entry_.number(pieces));
+      entry_.when(exists, [&] { write_piece(first); });
+    } else {
+      // Of whole pieces alone.
+      const std::int64_t whole = total_ / width_ / of_block;
+      Value* is_whole = total_ % (width_ * of_block) == 0
+                            ? nullptr
+                            : b.CreateICmpULT(entry_.block_in_grid(), entry_.number(whole));
+      entry_.when(is_whole, [&] { write_pieces(first); });
+      if (is_whole != nullptr) {
+        entry_.when(b.CreateNot(is_whole), [&] {
+          Value* end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, entry_.number(pieces),
+                                               b.CreateAdd(first, entry_.number(of_block)));
+          Loop rest = Loop::open(b, first, end, kBlockThreads);
+          write_piece(rest.variable);
+          rest.close(b);
+        });
+      }
+    }
+    PLIMSOLL_RETURN_IF_ERROR(status());
+    return &entry_.launch(divide_up(pieces, of_block) * kBlockThreads);
   }
 
  private:
+  Value* b_index(Value* number) {
+    return entry_.builder().CreateIntCast(number, entry_.index_type(), false);
+  }
+  Status status() const {
+    for (const auto& emitter : emitters_) PLIMSOLL_RETURN_IF_ERROR(emitter->status());
+    return ok_status();
+  }
+  ValueEmitter& emitter() { return *emitters_.front(); }
+  void make_emitters(std::int64_t count) {
+    while (static_cast<std::int64_t>(emitters_.size()) < count) {
+      auto made =
+          std::make_unique<ValueEmitter>(graph_, space_, entry_.builder(), entry_.function(), 1);
+      if (entry_.index_type()->getBitWidth() == 32) made->use_narrow_indices();
+      made->align_buffers(kGpuAlignment);
+      emitters_.push_back(std::move(made));
+    }
+  }
+
   // As many as 16 bytes of the widest element hold.
   int choose_width() {
     std::int64_t widest = 1;
@@ -78,18 +121,34 @@ class LoopGrid {
       // Neighbours are read far apart: better by neighbouring threads.
       if (step > 1 || step < -1) return 1;
     }
-    bool costly = false;
-    for (const ir::Instruction* instruction : graph_.instructions()) {
-      const ir::VectorCode code = ir::op_info(instruction->opcode()).code;
-      costly = costly || (code != ir::VectorCode::moves && code != ir::VectorCode::one);
-    }
     std::int64_t width =
-        std::min<std::int64_t>(kGpuAlignment / widest, costly ? kCostlyLanes : kMostLanes);
+        std::min<std::int64_t>(kGpuAlignment / widest, is_costly() ? kCostlyLanes : kMostLanes);
     while (width > 1 && (total_ / width < kManyThreads ||
                          (extents_.size() > 1 && extents_.back() % width != 0))) {
       width /= 2;
     }
     return static_cast<int>(std::max<std::int64_t>(width, 1));
+  }
+
+  bool is_costly() const {
+    const auto& all = graph_.instructions();
+    return std::any_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
+      const ir::VectorCode code = ir::op_info(instruction->opcode()).code;
+      return code != ir::VectorCode::moves && code != ir::VectorCode::one;
+    });
+  }
+
+  void choose_pieces() {
+    if (width_ == 1 || is_costly()) return;
+    std::int64_t bytes = 0;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      bytes += width_ * ir::dtype_bytes(load.dtype);
+    }
+    if (bytes == 0) return;
+    while (pieces_ < kMostPieces && 2 * pieces_ * bytes <= kBytesOfPieces &&
+           total_ / (2 * pieces_ * width_) >= kThreadsOfPieces) {
+      pieces_ *= 2;
+    }
   }
 
   // What a thread of a tile reads for another one.
@@ -162,78 +221,95 @@ class LoopGrid {
       return memory_type(b.getContext(), staged.load.dtype, 1);
     };
     for_own(true, [&](Value* place) {
-      open(places, 1);
+      open(emitter(), places, 1);
       for (const Staged& staged : staged_) {
         Value* from =
             b.CreateInBoundsGEP(type_of(staged), entry_.function().input(staged.load.input),
-                                emitter_.first_lane(staged.load.position));
+                                emitter().first_lane(staged.load.position));
         b.CreateStore(b.CreateLoad(type_of(staged), from),
                       b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
       }
     });
     entry_.barrier();
     for_own(false, [&](Value* place) {
-      open(places, 1);
+      open(emitter(), places, 1);
       for (const Staged& staged : staged_) {
-        emitter_.stage(staged.load.input, staged.load.position,
-                       b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
+        emitter().stage(staged.load.input, staged.load.position,
+                        b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
       }
-      write_values();
+      store(emitter(), values(emitter()));
     });
-    PLIMSOLL_RETURN_IF_ERROR(emitter_.status());
+    PLIMSOLL_RETURN_IF_ERROR(status());
     return &entry_.launch(blocks * kBlockThreads);
   }
 
-  void write_thread(Value* thread) {
+  // Where the elements of a piece begin, along the loops.
+  std::vector<Value*> places_of(Value* piece) {
     llvm::IRBuilder<>& b = entry_.builder();
-    if (extents_.size() == 1) {
-      Value* first = b.CreateMul(thread, entry_.number(width_));
-      if (total_ % width_ == 0) {
-        write_elements({first}, width_);
-        return;
-      }
-      Value* is_whole = b.CreateICmpULE(first, entry_.number(total_ - width_));
-      entry_.when(is_whole, [&] { write_elements({first}, width_); });
-      entry_.when(b.CreateNot(is_whole), [&] {
-        Loop tail = Loop::open(b, first, entry_.number(total_), 1);
-        write_elements({tail.variable}, 1);
-        tail.close(b);
-      });
-      return;
-    }
     std::vector<Value*> places(extents_.size());
-    Value* rest = thread;
+    Value* rest = piece;
     for (std::size_t i = extents_.size(); i-- > 1;) {
       const bool innermost = i + 1 == extents_.size();
       places[i] = entry_.split(&rest, innermost ? extents_[i] / width_ : extents_[i]);
     }
     places[0] = rest;
     places.back() = b.CreateMul(places.back(), entry_.number(width_));
-    write_elements(places, width_);
+    return places;
+  }
+
+  void write_piece(Value* piece) {
+    llvm::IRBuilder<>& b = entry_.builder();
+    const std::vector<Value*> places = places_of(piece);
+    if (extents_.size() > 1 || total_ % width_ == 0) {
+      write_elements(places, width_);
+      return;
+    }
+    Value* first = places.front();
+    Value* is_whole = b.CreateICmpULE(first, entry_.number(total_ - width_));
+    entry_.when(is_whole, [&] { write_elements({first}, width_); });
+    entry_.when(b.CreateNot(is_whole), [&] {
+      Loop tail = Loop::open(b, first, entry_.number(total_), 1);
+      write_elements({tail.variable}, 1);
+      tail.close(b);
+    });
+  }
+
+  // Whole pieces: first, first + kBlockThreads, ...
+  void write_pieces(Value* first) {
+    std::vector<std::vector<Value*>> all;
+    for (std::int64_t i = 0; i < pieces_; ++i) {
+      Value* piece = entry_.builder().CreateAdd(first, entry_.number(i * kBlockThreads));
+      open(*emitters_[at(i)], places_of(piece), width_);
+      all.push_back(values(*emitters_[at(i)]));
+    }
+    for (std::int64_t i = 0; i < pieces_; ++i) store(*emitters_[at(i)], all[at(i)]);
   }
 
   // All values before any store, so that an output may be the buffer of an input.
   void write_elements(const std::vector<Value*>& places, int width) {
-    open(places, width);
-    write_values();
+    open(emitter(), places, width);
+    store(emitter(), values(emitter()));
   }
-  void open(const std::vector<Value*>& places, int width) {
-    emitter_.open_lanes(width, width);
-    for (std::size_t i = 0; i + 1 < places.size(); ++i) emitter_.bind(loops_[i], places[i]);
-    emitter_.bind_lane(loops_.back(), places.back());
+  void open(ValueEmitter& emitter, const std::vector<Value*>& places, int width) {
+    emitter.open_lanes(width, width);
+    for (std::size_t i = 0; i + 1 < places.size(); ++i) emitter.bind(loops_[i], places[i]);
+    emitter.bind_lane(loops_.back(), places.back());
   }
-  void write_values() {
+  std::vector<Value*> values(ValueEmitter& emitter) {
     std::vector<Value*> values;
     for (const Store& store : nest_.stores) {
       values.push_back(
-          emitter_.value(store.value, space_.delinearize(position_, store.value.dims())));
+          emitter.value(store.value, space_.delinearize(position_, store.value.dims())));
     }
+    return values;
+  }
+  void store(ValueEmitter& emitter, const std::vector<Value*>& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Store& store = nest_.stores[i];
       const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
-      emitter_.store(entry_.function().output(store.output),
-                     store_position(space_, graph_, store, space_.delinearize(position_, dims)),
-                     values[i], store.value.dtype());
+      emitter.store(entry_.function().output(store.output),
+                    store_position(space_, graph_, store, space_.delinearize(position_, dims)),
+                    values[i], store.value.dtype());
     }
   }
 
@@ -243,10 +319,11 @@ class LoopGrid {
   const std::vector<std::int64_t> extents_;
   std::int64_t total_ = 1;
   int width_ = 1;
+  std::int64_t pieces_ = 1;  // of a thread
   IndexSpace space_;
   std::vector<Affine> loops_;
   Affine position_;
-  ValueEmitter emitter_;
+  std::vector<std::unique_ptr<ValueEmitter>> emitters_;  // one a piece
   std::vector<Staged> staged_;
   int across_ = -1;  // the loop along which they are read
 };

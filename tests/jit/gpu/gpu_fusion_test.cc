@@ -36,6 +36,27 @@ TEST(GpuLoops, AccessSixteenBytesAndWhatIsLeft) {
   }
 }
 
+// Several pieces of 16 bytes, and of the last block of threads what is left.
+TEST(GpuLoops, OfLargeArraysAreSeveralPiecesAThread) {
+  GpuCheck totals;
+  for (const int size : {1 << 20, (1 << 20) + 1023 * 4, (1 << 20) + 5}) {
+    SCOPED_TRACE(size);
+    const std::string shape = "f32[" + std::to_string(size) + "]";
+    EXPECT_EQ(
+        check_text("ENTRY e { a = " + shape + " parameter(0)\n ROOT r = " + shape + " negate(a) }",
+                   totals),
+        "");
+  }
+  EXPECT_EQ(check_text("f { p = bf16[4099,1024] parameter(0)\n q = bf16[1024] parameter(1)\n b = "
+                       "bf16[4099,1024] broadcast(q), dimensions={1}\n ROOT m = bf16[4099,1024] "
+                       "maximum(p, b) }\nENTRY e { p = bf16[4099,1024] parameter(0)\n q = "
+                       "bf16[1024] parameter(1)\n ROOT r = bf16[4099,1024] fusion(p, q), "
+                       "kind=kLoop, calls=f }",
+                       totals),
+            "");
+  EXPECT_GT(totals.in_place, 0);
+}
+
 TEST(GpuLoops, FindTheirPlaceInRowsAndTransposes) {
   GpuCheck totals;
   for (const char* dims : {"300,128", "128,300", "257,131", "2,20000"}) {
@@ -84,12 +105,27 @@ struct GpuReduction {
 
 // Rows and columns around the edges of lanes, warps and blocks.
 const GpuReduction kGpuReductions[] = {
-    {"7,2", "1", "7"},           {"40,3", "1", "40"},         {"9,31", "1", "9"},
-    {"5,255", "1", "5"},         {"5,256", "1", "5"},         {"3,321", "1", "3"},
-    {"2,4097", "1", "2"},        {"30000", "0", ""},          {"50,300,20", "0,2", "300"},
-    {"1,40", "0", "40"},         {"3,700", "0", "700"},       {"257,16", "0", "16"},
-    {"600,1028", "0", "1028"},   {"6,300,130", "1", "6,130"}, {"0,4", "0", "4"},
+    {"7,2", "1", "7"},
+    {"40,3", "1", "40"},
+    {"9,31", "1", "9"},
+    {"5,255", "1", "5"},
+    {"5,256", "1", "5"},
+    {"3,321", "1", "3"},
+    {"2,4097", "1", "2"},
+    {"30000", "0", ""},
+    {"50,300,20", "0,2", "300"},
+    {"1,40", "0", "40"},
+    {"3,700", "0", "700"},
+    {"257,16", "0", "16"},
+    {"600,1028", "0", "1028"},
+    {"6,300,130", "1", "6,130"},
+    {"0,4", "0", "4"},
     {"4,20,7,7", "0,2,3", "20"},
+    // More blocks than a thread reads by itself.
+    {"150000", "0", ""},
+    {"9000,3", "0", "3"},
+    {"8800,35", "0", "35"},
+    {"3,140000", "1", "3"},
 };
 
 TEST(GpuReductions, KeepTheCpusOrder) {
@@ -99,6 +135,16 @@ TEST(GpuReductions, KeepTheCpusOrder) {
     for (const char* dtype : {"f32", "bf16", "s32"}) {
       EXPECT_EQ(check_text(reduce_of(dtype, c.dims, c.result, c.reduced, "add"), totals), "");
     }
+  }
+}
+
+// A thread takes several short rows, of which the last ones are missing.
+TEST(GpuReductions, OfManyShortRowsKeepTheCpusOrder) {
+  GpuCheck totals;
+  for (const char* dims : {"16387,64", "131075,4"}) {
+    SCOPED_TRACE(dims);
+    const std::string rows = std::string(dims).substr(0, std::string(dims).find(','));
+    EXPECT_EQ(check_text(reduce_of("f32", dims, rows, "1", "add"), totals), "");
   }
 }
 
