@@ -44,6 +44,7 @@ echo "| program | sm | entries | registers: median, most | shared, most bytes | 
 echo "|---|---|---|---|---|---|"
 sort -k1,1 -k2,2 "$folder/entries" | awk '
   { program = $2; sub(/__.*/, "", program); if (program ~ /^bandwidth_/) next
+    if (program ~ /^moves_/) program = "bandwidth cases"
     if (program ~ /^op_/) program = "op cases" }
   { key = program " | " substr($1, 4); n[key]++; all[key] = all[key] " " $4
     if ($4 > most[key]) most[key] = $4; if ($5 > shared[key]) shared[key] = $5; if ($6 > 0) spill[key]++ }

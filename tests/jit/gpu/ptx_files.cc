@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_ptx FOLDER CAPABILITY...: writes the PTX of the test suites' kernels for every compute
-// capability into FOLDER, as PROGRAM__KERNEL.sm_CAPABILITY.ptx: of every op case alone, of codecs,
-// and of the programs of tests/golden/kernels/ after all passes. scripts/ptxas_table.sh assembles
-// them.
+// gpu_ptx [--only PROGRAM] FOLDER CAPABILITY...: writes the PTX of the test suites' kernels for
+// every compute capability into FOLDER, as PROGRAM__KERNEL.sm_CAPABILITY.ptx: of every op case
+// alone, of codecs, of what kernel_bandwidth measures, and of the programs of tests/golden/kernels/
+// after all passes. scripts/ptxas_table.sh assembles them. --only: programs whose names begin so.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/kernel_bandwidth/cases.h"
 #include "jit/gpu/gpu_kernel.h"
 #include "runtime/base/file.h"
 #include "runtime/ir/fusions/attention.h"
@@ -30,10 +32,12 @@ namespace fs = std::filesystem;
 
 class Writer {
  public:
-  Writer(fs::path folder, std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers)
-      : folder_(std::move(folder)), compilers_(std::move(compilers)) {}
+  Writer(std::string only, fs::path folder,
+         std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers)
+      : only_(std::move(only)), folder_(std::move(folder)), compilers_(std::move(compilers)) {}
 
   bool write(const ir::Codec& codec, const ir::Shape& shape) {
+    if (!std::string_view("codecs").starts_with(only_)) return true;
     for (const auto& [capability, compiler] : compilers_) {
       const auto made = compiler->codec(codec, shape);
       if (!made.ok()) {
@@ -49,6 +53,7 @@ class Writer {
 
   // False, with a message, where a kernel that there is cannot be made.
   bool write(const ir::Instruction& instruction, const std::string& program) {
+    if (!program.starts_with(only_)) return true;
     for (const auto& [capability, compiler] : compilers_) {
       const auto kernel = compiler->compile(instruction);
       if (kernel.status().code() == StatusCode::unimplemented) return true;
@@ -75,6 +80,7 @@ class Writer {
     return false;
   }
 
+  const std::string only_;
   const fs::path folder_;
   const std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers_;
   std::map<std::string, int> times_;
@@ -150,6 +156,22 @@ bool write_bandwidth_kernels(Writer& writer) {
   return true;
 }
 
+// What kernel_bandwidth measures, of arrays of 64 MiB.
+bool write_bandwidth_cases(Writer& writer) {
+  for (const benchmarks::BandwidthCase& c : benchmarks::bandwidth_cases()) {
+    for (const char* const dtype : {"f32", "bf16"}) {
+      if (std::string_view(c.dtypes).find(dtype) == std::string_view::npos) continue;
+      const auto prepared = benchmarks::prepare(c, dtype, std::int64_t{64} << 20);
+      if (!prepared.ok()) {
+        fmt::print(stderr, "{}: {}\n", c.name, prepared.status().to_string());
+        return false;
+      }
+      if (!writer.write(*prepared->fusion, fmt::format("moves_{}_{}", c.name, dtype))) return false;
+    }
+  }
+  return true;
+}
+
 // The encoders and decoders of the samples of all codecs.
 bool write_codecs(Writer& writer) {
   for (const ir::CodecInfo& row : ir::all_codecs()) {
@@ -221,8 +243,14 @@ bool write_op_cases(Writer& writer) {
 }  // namespace plimsoll
 
 int main(int argc, char** argv) {
+  std::string only;
+  if (argc > 2 && std::string_view(argv[1]) == "--only") {
+    only = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   if (argc < 3) {
-    std::fprintf(stderr, "usage: gpu_ptx FOLDER CAPABILITY...\n");
+    std::fprintf(stderr, "usage: gpu_ptx [--only PROGRAM] FOLDER CAPABILITY...\n");
     return 2;
   }
   std::map<int, std::unique_ptr<plimsoll::jit::GpuCompiler>> compilers;
@@ -235,8 +263,9 @@ int main(int argc, char** argv) {
     }
     compilers.emplace(capability, *std::move(compiler));
   }
-  plimsoll::Writer writer(argv[1], std::move(compilers));
-  const bool ok = plimsoll::write_bandwidth_kernels(writer) && plimsoll::write_programs(writer) &&
+  plimsoll::Writer writer(std::move(only), argv[1], std::move(compilers));
+  const bool ok = plimsoll::write_bandwidth_kernels(writer) &&
+                  plimsoll::write_bandwidth_cases(writer) && plimsoll::write_programs(writer) &&
                   plimsoll::write_codecs(writer) && plimsoll::write_attention(writer) &&
                   plimsoll::write_op_cases(writer);
   return ok ? 0 : 1;
