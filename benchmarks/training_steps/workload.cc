@@ -63,11 +63,8 @@ Training start_cnn(std::int64_t batch, std::int64_t blocks_per_stage) {
                });
 }
 
-Training start_gpt(std::int64_t batch, std::int64_t layers) {
+Training start_gpt(std::int64_t batch, const examples::LanguageModelOptions& options) {
   nn::Initializer init(kSeed);
-  examples::LanguageModelOptions options;
-  options.vocabulary = 96;
-  options.layers = layers;
   return train(std::make_unique<examples::LanguageModel>(options, init),
                [batch, options](nn::Layer& network, std::int64_t step) {
                  const Dims dims = {batch, options.context};
@@ -75,6 +72,13 @@ Training start_gpt(std::int64_t batch, std::int64_t layers) {
                      network(made_up_labels(dims, options.vocabulary, 2 * step)),
                      made_up_labels(dims, options.vocabulary, 2 * step + 1));
                });
+}
+
+Training start_small_gpt(std::int64_t batch, std::int64_t layers) {
+  examples::LanguageModelOptions options;
+  options.vocabulary = 96;
+  options.layers = layers;
+  return start_gpt(batch, options);
 }
 
 Training start_lstm(std::int64_t batch) {
@@ -102,14 +106,16 @@ Training start_unet(std::int64_t batch) {
                });
 }
 
+std::int64_t scaled(std::int64_t batch, double scale) {
+  return std::max<std::int64_t>(1, std::llround(scale * static_cast<double>(batch)));
+}
+
 }  // namespace
 
 std::vector<Workload> training_workloads(double scale) {
-  const auto batch = [scale](std::int64_t size) {
-    return std::max<std::int64_t>(1, std::llround(scale * static_cast<double>(size)));
-  };
+  const auto batch = [scale](std::int64_t size) { return scaled(size, scale); };
   return {{"cnn", [n = batch(64)] { return start_cnn(n, 4); }},
-          {"gpt", [n = batch(16)] { return start_gpt(n, 6); }},
+          {"gpt", [n = batch(16)] { return start_small_gpt(n, 6); }},
           {"lstm", [n = batch(48)] { return start_lstm(n); }},
           {"unet", [n = batch(8)] { return start_unet(n); }}};
 }
@@ -117,7 +123,26 @@ std::vector<Workload> training_workloads(double scale) {
 std::vector<Workload> example_workloads() {
   return {
       {"cnn", [] { return start_cnn(128, examples::ResidualNetworkOptions{}.blocks_per_stage); }},
-      {"gpt", [] { return start_gpt(16, examples::LanguageModelOptions{}.layers); }}};
+      {"gpt", [] { return start_small_gpt(16, examples::LanguageModelOptions{}.layers); }}};
+}
+
+Workload gpt_workload(const GptSizes& sizes) {
+  examples::LanguageModelOptions options;
+  options.vocabulary = sizes.vocabulary;
+  options.context = sizes.context;
+  options.width = sizes.width;
+  options.heads = sizes.heads;
+  options.layers = sizes.layers;
+  options.dropout = 0;
+  return {"gpt", [batch = sizes.batch, options] { return start_gpt(batch, options); }};
+}
+
+std::vector<Workload> gpu_workloads(double scale) {
+  GptSizes gpt;
+  gpt.batch = scaled(gpt.batch, scale);
+  return {{"cnn", [n = scaled(1024, scale)] { return start_cnn(n, 4); }},
+          gpt_workload(gpt),
+          {"lstm", [n = scaled(512, scale)] { return start_lstm(n); }}};
 }
 
 std::optional<std::vector<Workload>> choose_workloads(std::vector<Workload> all,

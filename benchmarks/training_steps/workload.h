@@ -36,6 +36,22 @@ std::vector<Workload> training_workloads(double scale);
 // both in full.
 std::vector<Workload> example_workloads();
 
+// A GPT as it is trained where steps are put beside another library's: no dropout, logits by the
+// token embedding, GELU by erf, Adam; batches of `batch` texts of `context` tokens.
+struct GptSizes {
+  std::int64_t vocabulary = 2048;
+  std::int64_t context = 256;
+  std::int64_t width = 512;
+  std::int64_t heads = 8;
+  std::int64_t layers = 8;
+  std::int64_t batch = 16;
+};
+Workload gpt_workload(const GptSizes& sizes);
+
+// A CNN, a GPT of GptSizes and an LSTM of sizes that give a GPU something to do; `scale` multiplies
+// the batches.
+std::vector<Workload> gpu_workloads(double scale);
+
 // Those of `all` that `names` asks for, in the order of `all`; all of them where it is empty. A
 // name that is none of theirs is told on standard error after `program`, and nothing is given.
 std::optional<std::vector<Workload>> choose_workloads(std::vector<Workload> all,

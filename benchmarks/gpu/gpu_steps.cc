@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps of a CNN, a GPT and an LSTM on cuda:0, without a limit, at shares of the peak that
+// they then have, and at the floor: time, the same bits, what the driver says is held, how much of
+// the swapping is hidden, launches and runs of graphs. With --largest-batch instead: the largest
+// batch of the GPT within so many bytes. Each network is measured in a process of its own, so that
+// one begins with the GPU's memory as the driver gives it. A table goes to standard error, missed
+// claims behind it; one JSON object to standard output. Without a GPU it says so and ends well.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "benchmarks/command_line/command_line.h"
+#include "benchmarks/gpu/steps/measure.h"
+#include "runtime/base/byte_size.h"
+#include "runtime/device/devices.h"
+
+namespace {
+
+using namespace plimsoll;
+using namespace plimsoll::benchmarks;
+using nlohmann::ordered_json;
+
+struct Arguments {
+  std::vector<std::string> names;
+  double scale = 1;
+  GpuStepsOptions steps;
+  std::string one;  // measured in this process
+  std::string largest_batch;
+  double seconds = 45;
+  bool sizes = false;
+};
+
+// The smallest row first that misses nothing, as they were measured.
+void print(const ordered_json& report) {
+  const std::string workload = report.at("workload");
+  for (const ordered_json& row : report.at("rows")) {
+    const std::string limit = row.at("limit");
+    if (!row.at("ran").get<bool>()) {
+      std::fprintf(stderr, "%-5s %5s does not run: %s\n", workload.c_str(), limit.c_str(),
+                   row.at("why").get<std::string>().c_str());
+      continue;
+    }
+    const ordered_json& hidden = row.at("hidden_share");
+    std::fprintf(
+        stderr,
+        "%-5s %5s %9s %9.2f %9.2f %+8.1f%% %+8.1f%% %9s %9s  %-4s %6s  %lld %lld %lld  %lld %lld\n",
+        workload.c_str(), limit.c_str(),
+        row.at("limit_bytes").is_null() ? "-" : format_bytes(row.at("limit_bytes")).c_str(),
+        1e3 * row.at("step_seconds").get<double>(), 1e3 * row.at("wall_seconds").get<double>(),
+        row.at("predicted_percent").get<double>(), row.value("measured_percent", 0.0),
+        format_bytes(row.at("peak_bytes")).c_str(), format_bytes(row.at("driver_bytes")).c_str(),
+        row.value("same_bits", false) ? "same" : "NOT",
+        hidden.is_null() ? "-" : (std::to_string(hidden.get<double>()).substr(0, 5)).c_str(),
+        row.at("recomputes").get<long long>(), row.at("encodes").get<long long>(),
+        row.at("swaps").get<long long>(), row.at("launches").get<long long>(),
+        row.at("graph_runs").get<long long>());
+  }
+  for (const ordered_json& kernel :
+       report.at("rows").front().value("kernels", ordered_json::array())) {
+    std::fprintf(stderr, "      %9.3f ms %5lld times %8.0f GB/s  %s\n",
+                 1e3 * kernel.at("seconds").get<double>(), kernel.at("launches").get<long long>(),
+                 1e-9 * kernel.at("bytes_per_second").get<double>(),
+                 kernel.at("name").get<std::string>().c_str());
+  }
+}
+
+// Measures one network in a process of its own.
+ordered_json measure_apart(const std::string& program, const std::string& name,
+                           const Arguments& arguments, double seconds) {
+  std::string command = "'" + program + "' --one " + name + " --scale " +
+                        std::to_string(arguments.scale) + " --seconds " + std::to_string(seconds) +
+                        " --warm-up " + std::to_string(arguments.steps.warm_up) + " --rounds " +
+                        std::to_string(arguments.steps.rounds) + " --top " +
+                        std::to_string(arguments.steps.top) + " --host " +
+                        std::to_string(arguments.steps.host_bytes) + " --percents";
+  for (const double percent : arguments.steps.percents) command += " " + std::to_string(percent);
+  const ordered_json failed = {{"workload", name}, {"error", "its process failed"}};
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return failed;
+  std::string text;
+  char piece[4096];
+  for (std::size_t n = 0; (n = std::fread(piece, 1, sizeof piece, pipe)) > 0;) {
+    text.append(piece, n);
+  }
+  const int status = pclose(pipe);
+  ordered_json report = ordered_json::parse(text, nullptr, false);
+  if (status != 0 || report.is_discarded()) return failed;
+  return report;
+}
+
+int measure_here(const Arguments& arguments) {
+  const auto workloads = choose_workloads(gpu_workloads(arguments.scale),
+                                          std::vector<std::string>{arguments.one}, "gpu_steps");
+  if (!workloads) return 2;
+  GpuStepsOptions options = arguments.steps;
+  options.seconds = arguments.seconds;
+  std::cout << measure_gpu_steps(workloads->front(), options).dump() << "\n";
+  return 0;
+}
+
+ordered_json sizes_json(const GptSizes& sizes) {
+  return {{"vocabulary", sizes.vocabulary}, {"context", sizes.context}, {"width", sizes.width},
+          {"heads", sizes.heads},           {"layers", sizes.layers},   {"batch", sizes.batch}};
+}
+
+int measure_batches(const Arguments& arguments, std::int64_t limit) {
+  ordered_json out = {{"gpt", sizes_json({})}, {"rows", ordered_json::array()}};
+  for (const std::int64_t host : {std::int64_t{0}, arguments.steps.host_bytes}) {
+    const ordered_json row = measure_largest_batch({}, limit, host, arguments.seconds / 2);
+    std::fprintf(stderr, "largest batch within %s: %lld, %.1f samples a second  (%s)\n",
+                 format_bytes(limit).c_str(), row.at("batch").get<long long>(),
+                 row.value("samples_per_second", 0.0),
+                 row.at("remedies").get<std::string>().c_str());
+    out["rows"].push_back(row);
+  }
+  std::cout << out.dump(1) << "\n";
+  return 0;
+}
+
+int measure_all(const Arguments& arguments) {
+  const auto workloads =
+      choose_workloads(gpu_workloads(arguments.scale), arguments.names, "gpu_steps");
+  if (!workloads) return 2;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::fprintf(stderr, "%-5s %5s %9s %9s %9s %9s %9s %9s %9s  %-4s %6s  %s\n", "step", "limit",
+               "bytes", "ms", "with host", "predicted", "measured", "peak", "driver", "bits",
+               "hidden", "recomputed encoded swapped, launches, graphs");
+  GptSizes sizes;
+  sizes.batch = std::max<std::int64_t>(1, std::llround(arguments.scale * 16));
+  ordered_json out = {{"gpt", sizes_json(sizes)}, {"rows", ordered_json::array()}};
+  std::vector<std::string> missed;
+  for (const Workload& workload : *workloads) {
+    const ordered_json report =
+        measure_apart(program, workload.name, arguments,
+                      arguments.seconds / static_cast<double>(workloads->size()));
+    if (report.contains("error")) {
+      missed.push_back(workload.name + ": " + report.at("error").get<std::string>());
+    } else {
+      print(report);
+      for (const auto& line : report.at("missed")) missed.push_back(line);
+    }
+    out["rows"].push_back(report);
+  }
+  for (const std::string& line : missed) std::fprintf(stderr, "missed: %s\n", line.c_str());
+  out["missed"] = missed;
+  std::cout << out.dump(1) << "\n";
+  return missed.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  std::string host = "16GiB";
+  CommandLine line("Training steps on cuda:0 under memory limits.", "gpu_steps");
+  line.add("workloads", arguments.names, "cnn, gpt, lstm; none given: all");
+  line.add("--scale", arguments.scale, "Multiplies the batches", {.positive = true});
+  line.add("--percents", arguments.steps.percents, "Limits, as shares of the unlimited peak");
+  line.add("--warm-up", arguments.steps.warm_up, "Steps before those that count",
+           {.least = 2, .most = 1000});
+  line.add("--rounds", arguments.steps.rounds, "Steps that count", {.least = 1, .most = 1000});
+  line.add("--seconds", arguments.seconds, "About so long, all together", {.positive = true});
+  line.add("--host", host, "Host memory that values may be swapped to");
+  line.add("--top", arguments.steps.top, "Kernels listed", {.least = 0, .most = 1000});
+  line.add("--largest-batch", arguments.largest_batch,
+           "Only find the GPT's largest batch within so many bytes");
+  line.add_flag("--sizes", arguments.sizes, "Only print the GPT's sizes");
+  line.add_hidden("--one", arguments.one);
+  if (const auto status = line.read(argc, argv)) return *status;
+  std::int64_t limit = 0;
+  const auto host_bytes = parse_byte_size(host, "--host");
+  if (!host_bytes.ok()) {
+    std::cerr << "gpu_steps: " << host_bytes.status().message() << "\n";
+    return 2;
+  }
+  arguments.steps.host_bytes = *host_bytes;
+  if (!arguments.largest_batch.empty()) {
+    const auto bytes = parse_byte_size(arguments.largest_batch, "--largest-batch");
+    if (!bytes.ok()) {
+      std::cerr << "gpu_steps: " << bytes.status().message() << "\n";
+      return 2;
+    }
+    limit = *bytes;
+  }
+  ::setenv("PLIMSOLL_DEVICE", "cuda:0", 0);
+  const Status device = device::check_device();
+  if (!device.ok()) {
+    std::cerr << "gpu_steps: nothing measured, no GPU: " << device.message() << "\n";
+    std::cout << ordered_json{{"device", nullptr}, {"why", device.message()}}.dump(1) << "\n";
+    return 0;
+  }
+  if (arguments.sizes) {
+    std::cout << ordered_json{{"gpt", sizes_json({})}}.dump() << "\n";
+    return 0;
+  }
+  try {
+    if (!arguments.one.empty()) return measure_here(arguments);
+    return limit > 0 ? measure_batches(arguments, limit) : measure_all(arguments);
+  } catch (const Error& error) {
+    std::cerr << "gpu_steps: " << error.what() << "\n";
+    return 1;
+  }
+}
