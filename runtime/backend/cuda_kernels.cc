@@ -6,11 +6,28 @@
 #include <string>
 #include <utility>
 
+#include "runtime/backend/cpu_kernels.h"
+#include "runtime/backend/device_copies.h"
+#include "runtime/backend/host_kernel.h"
 #include "runtime/base/index.h"
+#include "runtime/base/log.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/codec/codec.h"
 
 namespace plimsoll::backend {
+namespace {
+
+// What users know an operation by.
+std::string operation_name(const ir::Instruction& instruction) {
+  std::string name(ir::to_string(instruction.opcode()));
+  if (instruction.opcode() == ir::Opcode::custom_call) {
+    name += " " + instruction.attributes().custom_call_target;
+  }
+  return name;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<device::KernelProvider>> CudaKernels::create(
     std::shared_ptr<device::Device> device) {
@@ -33,17 +50,70 @@ CudaKernels::CudaKernels(std::shared_ptr<device::cuda::CudaDevice> device,
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::kernel(
     const ir::Instruction& instruction) {
   const auto start = std::chrono::steady_clock::now();
+  auto kernel = compiled(instruction);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  {
+    const std::lock_guard lock(mutex_);
+    statistics_.compile_seconds += elapsed.count();
+  }
+  if (kernel.ok() || kernel.status().code() != StatusCode::unimplemented) return kernel;
+  PLIMSOLL_ASSIGN_OR_RETURN(auto copies,
+                            make_device_copies(instruction, [this](const ir::Instruction& of) {
+                              return this->kernel(of);
+                            }));
+  if (copies != nullptr) return copies;
+  return on_host(instruction, kernel.status());
+}
+
+Result<std::shared_ptr<const device::Kernel>> CudaKernels::compiled(
+    const ir::Instruction& instruction) {
   auto code = compiler_->compile(instruction);
-  if (!code.ok()) {
-    return code.status().with_context(std::string(device_->name()) + ": no kernel for '" +
+  auto kernel = code.ok() ? load(std::move(*code))
+                          : Result<std::shared_ptr<const device::Kernel>>(code.status());
+  if (kernel.ok()) return kernel;
+  return kernel.status().with_context(std::string(device_->name()) + ": no kernel for '" +
                                       std::string(ir::to_string(instruction.opcode())) +
                                       "' with result " + instruction.shape().to_string());
-  }
-  auto kernel = load(std::move(*code));
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+}
+
+Result<std::shared_ptr<device::KernelProvider>> CudaKernels::cpu() {
   const std::lock_guard lock(mutex_);
-  statistics_.compile_seconds += elapsed.count();
-  return kernel;
+  if (cpu_ == nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(cpu_, CpuKernels::create(device::cpu_device()));
+  }
+  return cpu_;
+}
+
+void CudaKernels::say_on_host(const std::string& operation, const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!said_on_host_.insert(operation).second) return;
+  }
+  log_line(LogLevel::warning, std::string(device_->name()) + ": '" + operation +
+                                  "' runs on the host, slower: " + why.message());
+}
+
+Result<std::shared_ptr<const device::Kernel>> CudaKernels::on_host(
+    const ir::Instruction& instruction, const Status& why) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto cpu, this->cpu());
+  auto kernel = cpu->kernel(instruction);
+  if (kernel.status().code() == StatusCode::unimplemented) return why;
+  PLIMSOLL_RETURN_IF_ERROR(kernel.status());
+  auto made = HostKernel::create(instruction, std::move(*kernel));
+  if (!made.ok()) return made.status().with_context(device_->name());
+  say_on_host(operation_name(instruction), why);
+  return made;
+}
+
+Result<device::CodecKernels> CudaKernels::codec_on_host(const ir::Codec& codec,
+                                                        const ir::Shape& shape, const Status& why) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto cpu, this->cpu());
+  PLIMSOLL_ASSIGN_OR_RETURN(const device::CodecKernels made, cpu->codec(codec, shape));
+  const std::vector<std::int64_t> plain{shape.byte_size()},
+      encoded{ir::encoded_bytes(codec, shape)};
+  say_on_host("codec " + std::string(ir::to_string(codec.kind)), why);
+  return device::CodecKernels{std::make_shared<HostKernel>(made.encode, plain, encoded),
+                              std::make_shared<HostKernel>(made.decode, encoded, plain)};
 }
 
 // Two threads that load the same kernel at once both do; the first one is kept.
@@ -98,8 +168,15 @@ Result<device::CodecKernels> CudaKernels::codec(const ir::Codec& codec, const ir
   auto code = compiler_->codec(codec, shape);
   if (!code.ok()) return code.status().with_context(device_->name());
   device::CodecKernels made;
-  PLIMSOLL_ASSIGN_OR_RETURN(made.encode, load(std::move(code->encode)));
-  PLIMSOLL_ASSIGN_OR_RETURN(made.decode, load(std::move(code->decode)));
+  for (const auto& [text, kernel] :
+       {std::pair{code->encode, &made.encode}, std::pair{code->decode, &made.decode}}) {
+    auto loaded = load(text);
+    if (loaded.status().code() == StatusCode::unimplemented) {
+      return codec_on_host(codec, shape, loaded.status());
+    }
+    PLIMSOLL_RETURN_IF_ERROR(loaded.status());
+    *kernel = std::move(*loaded);
+  }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const std::lock_guard lock(mutex_);
   statistics_.compile_seconds += elapsed.count();

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -14,8 +16,10 @@
 
 namespace plimsoll::backend {
 
-// The kernels of one of NVIDIA's GPUs: what the compiler makes for its compute capability, loaded.
-// Equal instructions share a kernel for as long as one of them has it.
+// The kernels of one of NVIDIA's GPUs: what the compiler makes for its compute capability, loaded;
+// copies of the driver's for what only moves data (device_copies.h); and else the CPU's kernel,
+// which runs on the host in the stream's order (host_kernel.h) and is named on the log, once an
+// operation. Equal instructions share a compiled kernel for as long as one of them has it.
 class CudaKernels final : public device::KernelProvider {
  public:
   // INVALID_ARGUMENT for another device; UNIMPLEMENTED for a GPU that is too old; what
@@ -41,7 +45,15 @@ class CudaKernels final : public device::KernelProvider {
   };
   CudaKernels(std::shared_ptr<device::cuda::CudaDevice> device,
               std::unique_ptr<jit::GpuCompiler> compiler);
+  Result<std::shared_ptr<const device::Kernel>> compiled(const ir::Instruction& instruction);
   Result<std::shared_ptr<const device::Kernel>> load(std::shared_ptr<const jit::GpuKernel> code);
+  // Of what the compiler has none for, and why. The reason where the CPU has none, either.
+  Result<std::shared_ptr<const device::Kernel>> on_host(const ir::Instruction& instruction,
+                                                        const Status& why);
+  Result<device::CodecKernels> codec_on_host(const ir::Codec& codec, const ir::Shape& shape,
+                                             const Status& why);
+  Result<std::shared_ptr<device::KernelProvider>> cpu();
+  void say_on_host(const std::string& operation, const Status& why);
 
   const std::shared_ptr<device::cuda::CudaDevice> device_;
   const std::shared_ptr<device::Device> base_;
@@ -49,6 +61,8 @@ class CudaKernels final : public device::KernelProvider {
   mutable std::mutex mutex_;
   std::unordered_map<const jit::GpuKernel*, Loaded> loaded_;
   device::KernelStatistics statistics_;
+  std::set<std::string> said_on_host_;           // operations
+  std::shared_ptr<device::KernelProvider> cpu_;  // made when it is needed
 };
 
 }  // namespace plimsoll::backend

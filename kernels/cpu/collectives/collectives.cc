@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/collectives/collectives.h"
 
-#include <fmt/core.h>
-#include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "kernels/cpu/collectives/leaf_copies.h"
 #include "kernels/cpu/collectives/many_participants.h"
 #include "kernels/kernels.h"
 #include "runtime/base/index.h"
@@ -18,38 +17,6 @@ namespace plimsoll::kernels {
 namespace {
 
 using ir::Opcode;
-
-// Whether anyone has to come from elsewhere. Of a module with one participant, groups and pairs are
-// checked, and nobody has.
-Result<bool> meets_others(const ir::Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::all_reduce:
-    case Opcode::all_gather:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_broadcast:
-    case Opcode::all_reduce_start:
-    case Opcode::all_gather_start: {
-      PLIMSOLL_ASSIGN_OR_RETURN(const ir::Groups groups, ir::collective_groups(instruction));
-      return std::any_of(groups.begin(), groups.end(),
-                         [](const auto& group) { return group.size() > 1; });
-    }
-    case Opcode::collective_permute:
-    case Opcode::collective_permute_start: {
-      PLIMSOLL_RETURN_IF_ERROR(ir::permuted_participants(instruction).status());
-      return ir::topology_of(instruction).participants() > 1;
-    }
-    default:
-      return false;
-  }
-}
-
-// What each result leaf is: a copy of an input leaf, or zeros (-1).
-struct LeafCopy {
-  int input = -1;
-  ir::DType from = ir::DType::f32, to = ir::DType::f32;
-  std::int64_t count = 0;
-};
 
 struct CopyLeaves {
   std::vector<LeafCopy> copies;
@@ -81,36 +48,6 @@ struct CopyLeaves {
   }
 };
 
-LeafCopy zeros(const ir::Shape& shape) {
-  if (!shape.is_array()) return {};
-  return {-1, shape.dtype(), shape.dtype(), shape.element_count()};
-}
-
-// Appends copies of input leaves from `first` on for the leaves of `shape`.
-Status append_copies(const ir::Instruction& instruction, const std::vector<const ir::Shape*>& in,
-                     std::size_t first, const ir::Shape& shape, std::vector<LeafCopy>& copies) {
-  for (const ir::Shape* to : ir::leaves(shape)) {
-    if (first >= in.size()) return unsupported(instruction, "more results than operands");
-    const ir::Shape& from = *in[first];
-    if (!to->is_array() || !from.is_array()) {
-      copies.push_back({});
-    } else if (from.dims() != to->dims()) {
-      return unsupported(instruction,
-                         from.to_string() + " to " + to->to_string() + " with one participant");
-    } else {
-      copies.push_back({static_cast<int>(first), from.dtype(), to->dtype(), to->element_count()});
-    }
-    ++first;
-  }
-  return ok_status();
-}
-
-// Whether the only participant receives anything; who is no target gets zeros.
-bool permute_receives(const ir::Instruction& instruction) {
-  const auto& collective = instruction.attributes().collective;
-  return collective != nullptr && !collective->source_target_pairs.empty();
-}
-
 // A start half: the operation's kernel writes the result element, the operands are copied.
 class AsyncStart final : public KernelBase {
  public:
@@ -138,53 +75,35 @@ class AsyncStart final : public KernelBase {
   std::size_t result_leaf_, result_count_;
 };
 
-KernelResult make_start(const ir::Instruction& instruction, const std::vector<const ir::Shape*>& in,
+KernelResult make_start(const ir::Instruction& instruction,
                         std::shared_ptr<const device::Kernel> inner) {
-  const auto& elements = instruction.shape().elements();
-  CopyLeaves copies;
-  PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, elements[0], copies.copies));
-  const std::size_t result_leaf = copies.copies.size();
-  const std::size_t result_count = at(ir::leaf_count(elements[1]));
-  copies.copies.resize(result_leaf + result_count);
-  for (std::size_t i = 2; i < elements.size(); ++i) {
-    for (const ir::Shape* leaf : ir::leaves(elements[i])) copies.copies.push_back(zeros(*leaf));
-  }
-  return KernelResult(
-      std::make_shared<AsyncStart>(std::move(inner), std::move(copies), result_leaf, result_count));
+  PLIMSOLL_ASSIGN_OR_RETURN(StartCopies start, start_copies(instruction));
+  return KernelResult(std::make_shared<AsyncStart>(std::move(inner),
+                                                   CopyLeaves{std::move(start.copies)},
+                                                   start.result_leaf, start.result_count));
 }
 
-// Of a computation that is one operation on its parameters in order.
-KernelResult make_async_start(const ir::Instruction& instruction,
-                              const std::vector<const ir::Shape*>& in) {
-  if (instruction.called_computations().size() != 1)
-    return unsupported(instruction, "no called computation");
-  const ir::Computation& computation = *instruction.called(0);
-  const ir::Instruction& root = *computation.root();
-  bool plain = root.operands().size() == computation.parameters().size() &&
-               static_cast<std::size_t>(computation.instruction_count()) ==
-                   computation.parameters().size() + 1;
-  for (std::size_t i = 0; plain && i < computation.parameters().size(); ++i)
-    plain = root.operands()[i] == computation.parameters()[i];
-  if (!plain || !supports(root)) {
-    return unsupported(instruction, "computation " + computation.name() +
+KernelResult make_async_start(const ir::Instruction& instruction) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const ir::Instruction* const operation, async_operation(instruction));
+  if (!supports(*operation)) {
+    return unsupported(instruction, "computation " + instruction.called(0)->name() +
                                         " (one operation with a kernel is supported)");
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(auto inner, make_kernel(root));
-  return make_start(instruction, in, std::move(inner));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto inner, make_kernel(*operation));
+  return make_start(instruction, std::move(inner));
 }
 
 }  // namespace
 
 KernelResult make_collective(const ir::Instruction& instruction) {
   const Opcode opcode = instruction.opcode();
-  std::vector<const ir::Shape*> in;
-  for (const ir::Instruction* operand : instruction.operands()) {
-    for (const ir::Shape* leaf : ir::leaves(operand->shape())) in.push_back(leaf);
-  }
-  const ir::Shape& shape = instruction.shape();
-  CopyLeaves result;
   PLIMSOLL_ASSIGN_OR_RETURN(const bool meets, meets_others(instruction));
   if (meets) {
+    std::vector<const ir::Shape*> in;
+    for (const ir::Instruction* operand : instruction.operands()) {
+      for (const ir::Shape* leaf : ir::leaves(operand->shape())) in.push_back(leaf);
+    }
+    const ir::Shape& shape = instruction.shape();
     const bool starts =
         opcode == Opcode::all_gather_start || opcode == Opcode::collective_permute_start;
     if (starts && (!shape.is_tuple() || shape.elements().size() < 2)) {
@@ -193,61 +112,12 @@ KernelResult make_collective(const ir::Instruction& instruction) {
     KernelResult kernel =
         make_many_participants(instruction, in, starts ? shape.elements()[1] : shape);
     if (!starts || !kernel.ok()) return kernel;
-    return make_start(instruction, in, std::move(*kernel));
+    return make_start(instruction, std::move(*kernel));
   }
-  switch (opcode) {
-    case Opcode::collective_permute:
-      if (!permute_receives(instruction)) {
-        for (const ir::Shape* leaf : ir::leaves(shape)) result.copies.push_back(zeros(*leaf));
-        break;
-      }
-      [[fallthrough]];
-    case Opcode::all_reduce:
-    case Opcode::all_gather:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_broadcast:
-    case Opcode::all_reduce_start:
-    case Opcode::all_reduce_done:
-    case Opcode::async_update:
-      PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, shape, result.copies));
-      break;
-    case Opcode::async_start:
-    case Opcode::all_gather_start:
-    case Opcode::collective_permute_start:
-    case Opcode::copy_start: {
-      // (operands, result, contexts...); copy-start has (result, operand, context).
-      if (!shape.is_tuple() || shape.elements().size() < 2)
-        return unsupported(instruction, "result " + shape.to_string());
-      if (opcode == Opcode::async_start) return make_async_start(instruction, in);
-      const bool receives =
-          opcode != Opcode::collective_permute_start || permute_receives(instruction);
-      for (std::size_t i = 0; i < shape.elements().size(); ++i) {
-        const ir::Shape& element = shape.elements()[i];
-        if (i > 1 || (i == 1 && !receives)) {
-          for (const ir::Shape* leaf : ir::leaves(element)) result.copies.push_back(zeros(*leaf));
-        } else {
-          PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, element, result.copies));
-        }
-      }
-      break;
-    }
-    case Opcode::copy_done:
-    case Opcode::all_gather_done:
-    case Opcode::collective_permute_done:
-    case Opcode::async_done: {
-      const ir::Shape& operand = instruction.operand(0)->shape();
-      const int element = opcode == Opcode::copy_done ? 0 : 1;
-      if (!operand.is_tuple() || static_cast<int>(operand.elements().size()) <= element)
-        return unsupported(instruction, "operand " + operand.to_string());
-      const auto first = at(ir::leaf_offset(operand, element));
-      PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, first, shape, result.copies));
-      break;
-    }
-    default:
-      return unsupported(instruction, "transfers to and from outside");
-  }
-  return KernelResult(make_function_kernel(std::string(ir::to_string(opcode)), std::move(result)));
+  if (opcode == Opcode::async_start) return make_async_start(instruction);
+  PLIMSOLL_ASSIGN_OR_RETURN(std::vector<LeafCopy> copies, leaf_copies(instruction));
+  return KernelResult(
+      make_function_kernel(std::string(ir::to_string(opcode)), CopyLeaves{std::move(copies)}));
 }
 
 KernelResult make_participant_id(const ir::Instruction& instruction) {

@@ -17,6 +17,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/fork.h"
 #include "runtime/base/one_thread.h"
+#include "runtime/device/cpu/beside_pool.h"
 #include "runtime/device/cpu/forked_pool.h"
 
 #ifdef PLIMSOLL_TSAN
@@ -40,7 +41,7 @@ struct Pool {
   std::atomic<int> threads{0};  // 0: not asked for yet
   bool has_begun = false;       // oneTBB, when the mark says
   ForkMark begun;
-  std::shared_ptr<tbb::task_arena> arena;
+  std::shared_ptr<tbb::task_arena> arena, beside;  // `beside`: of threads with a BesidePool
   std::unique_ptr<tbb::global_control> above_default;
   ForkMark forked_made;
   std::shared_ptr<ForkedPool> forked;
@@ -67,8 +68,9 @@ struct Pool {
             tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
       }
       arena = std::make_shared<tbb::task_arena>(threads);
+      beside = std::make_shared<tbb::task_arena>(threads);
     }
-    return {arena, nullptr};
+    return {BesidePool::is_in_force() ? beside : arena, nullptr};
   }
 
   // With the mutex. What a parent made stays as it is: nobody could join its threads.
@@ -83,7 +85,7 @@ struct Pool {
     return forked;
   }
   void change() {
-    if (!begun.is_inherited()) arena = nullptr;
+    if (!begun.is_inherited()) arena = beside = nullptr;
     if (!forked_made.is_inherited()) forked = nullptr;
   }
 };
@@ -147,12 +149,18 @@ void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
     return;
   }
   PieceOrder order;
+  const bool is_beside = BesidePool::is_in_force();
   current.arena->execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, count, static_cast<std::size_t>(grain)),
         [&](const tbb::blocked_range<std::int64_t>& range) {
           order.enter();
-          body(range.begin(), range.end());
+          if (is_beside) {  // on whatever thread
+            const BesidePool beside;
+            body(range.begin(), range.end());
+          } else {
+            body(range.begin(), range.end());
+          }
           order.leave();
         },
         tbb::auto_partitioner());

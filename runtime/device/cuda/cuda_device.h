@@ -12,12 +12,13 @@
 #include "runtime/device/cuda/device_memory.h"
 #include "runtime/device/cuda/pinned_memory.h"
 #include "runtime/device/device.h"
+#include "runtime/device/shared_device.h"
 
 namespace plimsoll::device::cuda {
 
 // One of NVIDIA's GPUs, by its driver. All of a process that use it share its primary context, and
 // may go on using it for themselves.
-class CudaDevice final : public Device {
+class CudaDevice final : public SharedDevice {
  public:
   // The driver must outlive it. NOT_FOUND for an ordinal that it does not show.
   static Result<std::shared_ptr<CudaDevice>> create(const Driver& driver, int ordinal);
@@ -35,6 +36,7 @@ class CudaDevice final : public Device {
   void deallocate_host(void* pointer, std::int64_t bytes) override;
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
+  Status wait_for_all() override { return context_->call(&Driver::context_synchronize); }
 
   const std::shared_ptr<const Context>& context() const { return context_; }
   const Facts& facts() const { return context_->facts(); }

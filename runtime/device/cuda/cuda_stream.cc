@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/cuda/cuda_stream.h"
 
+#include <fmt/core.h>
+
 #include <array>
+#include <atomic>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/device/cpu/beside_pool.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/joint_launch.h"
 #include "runtime/device/kernel.h"
@@ -64,9 +69,44 @@ Result<std::unique_ptr<Stream>> CudaStream::create(CudaDevice& device) {
       new CudaStream(device, device.context(), handle, std::move(reports)));
 }
 
+// What the driver is given the address of, until it has been called.
+struct CudaStream::HostCall {
+  std::function<Status()> work;
+  std::shared_ptr<Reports> reports;
+  std::atomic<bool> is_over{false};
+
+  // Threads that wait for the GPU may hold all of the pool.
+  static void run(void* argument) {
+    auto& call = *static_cast<HostCall*>(argument);
+    {
+      const BesidePool beside;
+      if (const Status status = call.result(); !status.ok()) call.reports->fail(status);
+    }
+    call.is_over.store(true, std::memory_order_release);  // the stream may free it from here on
+  }
+  // Nothing may pass through the driver.
+  Status result() const {
+    try {
+      return work();
+    } catch (const std::exception& error) {
+      return internal_error(std::string("a function on the host: ") + error.what());
+    } catch (...) {
+      return internal_error("a function on the host: unknown exception");
+    }
+  }
+};
+
+CudaStream::CudaStream(CudaDevice& device, std::shared_ptr<const Context> context,
+                       StreamHandle handle, std::shared_ptr<Reports> reports)
+    : device_(device),
+      context_(std::move(context)),
+      handle_(handle),
+      reports_(std::move(reports)) {}
+
 CudaStream::~CudaStream() {
   (void)context_->call(&Driver::stream_synchronize, handle_);
   (void)context_->call(&Driver::stream_destroy, handle_);
+  if (staging_ != nullptr) device_.deallocate_host(staging_, staging_bytes_);
 }
 
 Status CudaStream::copy(void* destination, const void* source, std::int64_t bytes, CopyKind kind) {
@@ -164,6 +204,42 @@ Status CudaStream::launch_entry(const Entry& entry, std::span<const void*> point
   for (std::size_t i = 0; i < pointers.size(); ++i) parameters[i] = &pointers[i];
   return context_->call(&Driver::launch_kernel, entry.function, entry.grid, 1U, 1U, entry.block, 1U,
                         1U, entry.shared_bytes, handle_, parameters, static_cast<void**>(nullptr));
+}
+
+Status CudaStream::fill(void* to, std::byte value, std::int64_t bytes) {
+  if (bytes == 0) return ok_status();
+  return context_->call(&Driver::fill_bytes, address(to), static_cast<unsigned char>(value),
+                        at(bytes), handle_);
+}
+
+Status CudaStream::fill_word(void* to, std::uint32_t value) {
+  return context_->call(&Driver::fill_words, address(to), value, std::size_t{1}, handle_);
+}
+
+Result<std::byte*> CudaStream::staging(std::int64_t bytes) {
+  if (captured_ != nullptr) return unimplemented("a graph with work for the host");
+  if (bytes <= staging_bytes_) return staging_;
+  if (staging_ != nullptr) {
+    PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::stream_synchronize, handle_));
+    device_.deallocate_host(std::exchange(staging_, nullptr), std::exchange(staging_bytes_, 0));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(void* const made, device_.allocate_host(bytes));
+  staging_ = static_cast<std::byte*>(made);
+  staging_bytes_ = bytes;
+  return staging_;
+}
+
+Status CudaStream::call_on_host(std::function<Status()> work) {
+  if (captured_ != nullptr) return unimplemented("a graph with work for the host");
+  std::erase_if(host_calls_,
+                [](const auto& call) { return call->is_over.load(std::memory_order_acquire); });
+  auto& call = host_calls_.emplace_back(std::make_unique<HostCall>());
+  call->work = std::move(work);
+  call->reports = reports_;
+  const Status given =
+      context_->call(&Driver::call_host, handle_, &HostCall::run, static_cast<void*>(call.get()));
+  if (!given.ok()) host_calls_.pop_back();
+  return given;
 }
 
 Result<std::uint32_t*> CudaStream::report_word(const std::string& name) {

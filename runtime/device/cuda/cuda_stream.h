@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -81,14 +83,24 @@ class CudaStream final : public Stream {
   Status launch_entry(const Entry& entry, std::span<const void*> pointers);
   // The word that a launch of the kernel `name` reports by.
   Result<std::uint32_t*> report_word(const std::string& name);
+  // Device memory of one byte or, at a multiple of four, one word.
+  Status fill(void* to, std::byte value, std::int64_t bytes);
+  Status fill_word(void* to, std::uint32_t value);
+
+  // For work that the host does in the stream's order.
+  //
+  // At least `bytes` of pinned memory for what is enqueued from here on: everything that used it
+  // before has ended by then. It stays the stream's. Waits for the stream where there must be more
+  // of it than before. UNIMPLEMENTED during a capture.
+  Result<std::byte*> staging(std::int64_t bytes);
+  // `work` is called by a thread of the driver's when the stream gets there, and must call nothing
+  // of the driver's; its error is the stream's. UNIMPLEMENTED during a capture.
+  Status call_on_host(std::function<Status()> work);
 
  private:
+  struct HostCall;
   CudaStream(CudaDevice& device, std::shared_ptr<const Context> context, StreamHandle handle,
-             std::shared_ptr<Reports> reports)
-      : device_(device),
-        context_(std::move(context)),
-        handle_(handle),
-        reports_(std::move(reports)) {}
+             std::shared_ptr<Reports> reports);
 
   CudaDevice& device_;
   const std::shared_ptr<const Context> context_;
@@ -96,7 +108,10 @@ class CudaStream final : public Stream {
   const std::shared_ptr<Reports> reports_;
   Status reported_;                    // of launches whose words were needed for others
   std::shared_ptr<Reports> captured_;  // of the capture under way; null: none is
-  std::vector<std::shared_ptr<Reports>> of_graphs_;  // launched since the last look
+  std::vector<std::shared_ptr<Reports>> of_graphs_;    // launched since the last look
+  std::vector<std::unique_ptr<HostCall>> host_calls_;  // those that may not have ended
+  std::byte* staging_ = nullptr;
+  std::int64_t staging_bytes_ = 0;
 };
 
 }  // namespace plimsoll::device::cuda

@@ -42,7 +42,8 @@ using ModuleHandle = struct ModuleObject*;
 using FunctionHandle = struct FunctionObject*;
 using GraphHandle = struct GraphObject*;
 using GraphExecutableHandle = struct GraphExecutableObject*;
-using MemoryHandle = std::uint64_t;  // physical memory
+using MemoryHandle = std::uint64_t;             // physical memory
+using HostFunction = void (*)(void* argument);  // CUhostFn
 
 // CUdevice_attribute.
 enum class DeviceAttribute : int {

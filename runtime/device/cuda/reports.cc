@@ -25,7 +25,13 @@ std::uint32_t* Reports::next(const std::string& name) {
   return words_ + taken_++;
 }
 
+void Reports::fail(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.ok()) failed_ = status;
+}
+
 Status Reports::first() const {
+  if (!failed_.ok()) return failed_;
   for (int i = 0; i < taken_; ++i) {
     // Another device writes it.
     if (std::atomic_ref<std::uint32_t>(words_[i]).load() == 0) continue;
@@ -39,17 +45,22 @@ Status Reports::look() const {
   return first();
 }
 
+void Reports::forget() {
+  std::fill_n(words_, taken_, 0U);
+  failed_ = ok_status();
+}
+
 Status Reports::read() {
   const std::lock_guard lock(mutex_);
   Status found = first();
-  std::fill_n(words_, taken_, 0U);
+  forget();
   return found;
 }
 
 Status Reports::take() {
   const std::lock_guard lock(mutex_);
   Status found = first();
-  std::fill_n(words_, taken_, 0U);
+  forget();
   taken_ = 0;
   return found;
 }

@@ -13,8 +13,8 @@
 namespace plimsoll::device::cuda {
 
 // How kernels of a stream say that they could not do what they were asked for: each launch of one
-// that may gets a word of pinned host memory, which it leaves at zero where all is well.
-// Thread-safe.
+// that may gets a word of pinned host memory, which it leaves at zero where all is well. Functions
+// that the stream calls on the host say it by a call. Thread-safe.
 class Reports {
  public:
   // Launches of such kernels between two looks.
@@ -28,8 +28,10 @@ class Reports {
 
   // The word of one more launch, of the kernel `name`; null where all are taken.
   std::uint32_t* next(const std::string& name);
-  // DATA_LOSS, with the kernel's name, for the first launch that has said something, of those that
-  // have ended.
+  // What a function on the host ended with; the first one counts. Calls nothing of the driver's.
+  void fail(const Status& status);
+  // The first error of a function on the host; else DATA_LOSS, with the kernel's name, for the
+  // first launch that has said something; both of those that have ended.
   Status look() const;
   // The same, of launches that have ended: forgets what they said, and, with `take`, the launches.
   Status read();
@@ -40,12 +42,14 @@ class Reports {
   Reports(PinnedMemory& memory, void* words)
       : memory_(memory), words_(static_cast<std::uint32_t*>(words)) {}
   Status first() const;
+  void forget();
 
   PinnedMemory& memory_;
   std::uint32_t* const words_;
   mutable std::mutex mutex_;
   std::array<std::string, kWords> names_;
   int taken_ = 0;
+  Status failed_;  // of functions on the host
 };
 
 }  // namespace plimsoll::device::cuda

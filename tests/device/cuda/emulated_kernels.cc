@@ -25,10 +25,10 @@ class EmulatedKernels final : public KernelProvider {
 
   const std::shared_ptr<Device>& device() const override { return real_->device(); }
   Result<std::shared_ptr<const Kernel>> kernel(const ir::Instruction& instruction) override {
-    if (const auto code = compiler_->compile(instruction);
-        code.ok() && !driver_.knows_module((*code)->ptx)) {
-      PLIMSOLL_ASSIGN_OR_RETURN(auto emulated, EmulatedKernel::create(instruction, target_));
-      make_known(**code, std::move(emulated));
+    PLIMSOLL_RETURN_IF_ERROR(emulate(instruction));
+    // What is begun by itself has a kernel of its own.
+    if (instruction.opcode() == ir::Opcode::async_start) {
+      PLIMSOLL_RETURN_IF_ERROR(emulate(*instruction.called(0)->root()));
     }
     return real_->kernel(instruction);
   }
@@ -58,6 +58,13 @@ class EmulatedKernels final : public KernelProvider {
 
  private:
   using EmulatedKernel = jit::testing::EmulatedKernel;
+  Status emulate(const ir::Instruction& instruction) {
+    const auto code = compiler_->compile(instruction);
+    if (!code.ok() || driver_.knows_module((*code)->ptx)) return ok_status();
+    PLIMSOLL_ASSIGN_OR_RETURN(auto emulated, EmulatedKernel::create(instruction, target_));
+    make_known(**code, std::move(emulated));
+    return ok_status();
+  }
   void make_known(const jit::GpuKernel& code, std::unique_ptr<EmulatedKernel> made) {
     const std::shared_ptr<EmulatedKernel> emulated = std::move(made);
     std::map<std::string, EntryFunction> entries;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "runtime/device/kernel_provider.h"
@@ -14,7 +13,6 @@ struct GpuRandomTotals {
   std::int64_t exact = 0;  // programs without a sum of products: the CPU's bits
   std::int64_t recomputing_plans = 0, encoding_plans = 0, swapping_plans = 0;
   std::int64_t encoding_kernels = 0, decoding_kernels = 0;
-  std::map<std::string, std::int64_t> refused;  // by operation: programs with one without a kernel
 };
 
 // The random programs' size.
@@ -26,8 +24,7 @@ struct GpuRandomSize {
 // A random program of `seed` by kernels that are compiled for GPUs: unlimited against the CPU (the
 // same bits, or close where the program has sums of products), then check_limits
 // (tests/executor/limit_check.h) at `limits` limits besides floor and peak, with remedies and a
-// tier. Empty when all holds, or where a GPU has no kernel for some operation (`refused`), else
-// what broke.
+// tier. Empty when all holds, else what broke.
 std::string check_gpu_program(std::uint64_t seed, int limits, const GpuRandomSize& size,
                               KernelProvider& provider, GpuRandomTotals& totals);
 // On a recorded GPU that emulates them, one for each program.

@@ -49,8 +49,5 @@ int main(int argc, char** argv) {
       number(totals.exact), number(totals.limits), number(totals.recomputing_plans),
       number(totals.encoding_plans), number(totals.swapping_plans), number(totals.encoding_kernels),
       number(totals.decoding_kernels), number(failures));
-  for (const auto& [operation, programs] : totals.refused) {
-    std::printf("without a kernel for %s: %lld programs\n", operation.c_str(), number(programs));
-  }
   return failures == 0 ? 0 : 1;
 }

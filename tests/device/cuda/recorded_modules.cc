@@ -31,7 +31,7 @@ DriverResult RecordingDriver::Impl::module_load(ModuleHandle* made, const void* 
       if (which[i] != JitOption::error_log_buffer) continue;
       std::strcpy(static_cast<char*>(values[i]), "the recording driver was not told of it");
     }
-    return invalid_ptx;
+    return options.unknown_module;
   }
   if (!memory().take(options.module_bytes)) return out_of_memory;
   modules.push_back(std::make_unique<ModuleObject>());

@@ -50,6 +50,41 @@ DriverResult RecordingDriver::Impl::copy_on_device(Address to, Address from, std
   return enqueue(*stream, std::move(piece));
 }
 
+DriverResult RecordingDriver::Impl::fill_bytes(Address to, unsigned char value, std::size_t count,
+                                               StreamHandle stream) {
+  PLIMSOLL_NEEDS_STREAM("cuMemsetD8Async", stream);
+  Piece piece{.what = in_bytes("fill", count)};
+  void* const there = reinterpret_cast<void*>(to);
+  piece.touches = {{there, static_cast<std::int64_t>(count), true}};
+  piece.run = [=, this] { std::memset(translated(there), value, count); };
+  return enqueue(*stream, std::move(piece));
+}
+
+DriverResult RecordingDriver::Impl::fill_words(Address to, unsigned value, std::size_t count,
+                                               StreamHandle stream) {
+  PLIMSOLL_NEEDS_STREAM("cuMemsetD32Async", stream);
+  if (to % sizeof(value) != 0) return violate(invalid_value, "cuMemsetD32Async: alignment");
+  const std::size_t bytes = count * sizeof(value);
+  Piece piece{.what = in_bytes("fill", bytes)};
+  void* const there = reinterpret_cast<void*>(to);
+  piece.touches = {{there, static_cast<std::int64_t>(bytes), true}};
+  piece.run = [=, this] { std::fill_n(static_cast<unsigned*>(translated(there)), count, value); };
+  return enqueue(*stream, std::move(piece));
+}
+
+DriverResult RecordingDriver::Impl::call_host(StreamHandle stream, HostFunction function,
+                                              void* argument) {
+  PLIMSOLL_NEEDS_STREAM("cuLaunchHostFunc", stream);
+  if (function == nullptr) return violate(invalid_value, "cuLaunchHostFunc: no function");
+  Piece piece{.what = "call the host"};
+  piece.run = [=] {
+    is_in_host_function = true;
+    function(argument);
+    is_in_host_function = false;
+  };
+  return enqueue(*stream, std::move(piece));
+}
+
 // Streams and events.
 
 DriverResult RecordingDriver::Impl::stream_create(StreamHandle* made, unsigned flags) {
@@ -76,6 +111,20 @@ DriverResult RecordingDriver::Impl::stream_synchronize(StreamHandle stream) {
     return stream_capture_unsupported;
   }
   finish(*stream);
+  return success;
+}
+
+DriverResult RecordingDriver::Impl::context_synchronize() {
+  PLIMSOLL_NEEDS_CONTEXT("cuCtxSynchronize");
+  for (const auto& stream : streams) {
+    if (stream->is_live && stream->graph != nullptr) {
+      stream->graph->is_broken = true;
+      return stream_capture_unsupported;
+    }
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i]->is_live) finish(*streams[i]);
+  }
   return success;
 }
 

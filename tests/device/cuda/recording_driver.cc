@@ -39,6 +39,9 @@ struct Forward<kSlot, kMethod> {
   static DriverResult call(Parameters... parameters) {
     RecordingDriver::Impl* const driver = drivers[kSlot].load();
     const std::lock_guard lock(driver->mutex);
+    if (is_in_host_function) {
+      driver->violations.push_back(std::string(symbol) + ": called by a function on the host");
+    }
     const DriverResult injected = driver->count(symbol, may_fail(symbol), makes_something(symbol));
     if (injected != success) return injected;
     return (driver->*kMethod)(parameters...);

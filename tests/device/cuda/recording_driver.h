@@ -30,6 +30,8 @@ struct RecordingOptions {
   std::int64_t context_bytes = std::int64_t{300} << 20, module_bytes = std::int64_t{2} << 20;
   Schedule schedule = Schedule::late;
   unsigned seed = 1;
+  // What loading a module that was not registered comes to.
+  DriverResult unknown_module = DriverResult::invalid_ptx;
 };
 
 struct LaunchShape {
@@ -47,7 +49,8 @@ using EntryFunction = std::function<void(const LaunchShape&, std::span<void* con
 // - copies and launches with memory that was not given out, is not mapped, or has been given back
 //   by the time that the work happens; memory given back while work is pending that uses it;
 // - device memory that the host touches by itself: nothing can be read or written at its addresses
-//   (SIGSEGV), as what lies there is mapped elsewhere.
+//   (SIGSEGV), as what lies there is mapped elsewhere;
+// - calls of the driver by functions that streams call on the host.
 //
 // Streams do their work as late, or in as mixed an order, as the events between them allow: a wait
 // that is missing shows as a wrong value. New memory begins with kFill.

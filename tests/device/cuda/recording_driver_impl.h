@@ -24,6 +24,8 @@ using enum DriverResult;
 
 // Contexts that are current on this thread, of all drivers.
 inline thread_local std::vector<ContextHandle> current_contexts;
+// Whether this thread runs a function that a stream called; it may call nothing of the driver's.
+inline thread_local bool is_in_host_function = false;
 
 // The state of a recording driver, and the table's functions as methods of it: of devices, contexts
 // and memory in recorded_calls.cc, of streams in recorded_streams.cc, of modules and graphs in
