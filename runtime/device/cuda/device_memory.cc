@@ -136,28 +136,45 @@ Status MappedMemory::gather(std::int64_t count, std::int64_t begin, std::int64_t
   return ok_status();
 }
 
-// What is mapped stays so where the rest fails: it is free memory like any other.
+// What is mapped stays so where the rest fails: it is free memory like any other. Access is given
+// to all granules side by side in one call.
 Status MappedMemory::map_range(std::int64_t begin, std::int64_t end) {
   const std::int64_t count = missing(begin, end);
   if (count == 0) return ok_status();
   PLIMSOLL_RETURN_IF_ERROR(gather(count, begin, end));
-  MemoryAccess access;
-  access.location.id = context_->facts().ordinal;
-  for (std::int64_t granule = begin / granule_; granule < granules_of(end); ++granule) {
-    if (mapped_[at(granule)] != 0) continue;
-    const Address address = base_ + static_cast<Address>(granule * granule_);
-    const auto bytes = static_cast<std::size_t>(granule_);
-    PLIMSOLL_RETURN_IF_ERROR(
-        context_->call(&Driver::mem_map, address, bytes, std::size_t{0}, spare_.back(), 0ULL));
-    mapped_[at(granule)] = spare_.back();
-    spare_.pop_back();
-    const Status status =
-        context_->call(&Driver::mem_set_access, address, bytes, &access, std::size_t{1});
-    if (status.ok()) continue;
-    (void)unmap(granule);
-    return status;
+  const std::int64_t last = granules_of(end);
+  for (std::int64_t first = begin / granule_; first < last;) {
+    if (mapped_[at(first)] != 0) {
+      ++first;
+      continue;
+    }
+    std::int64_t next = first;
+    Status status;
+    for (; next < last && mapped_[at(next)] == 0 && status.ok(); ++next) {
+      status =
+          context_->call(&Driver::mem_map, base_ + static_cast<Address>(next * granule_),
+                         static_cast<std::size_t>(granule_), std::size_t{0}, spare_.back(), 0ULL);
+      if (!status.ok()) break;
+      mapped_[at(next)] = spare_.back();
+      spare_.pop_back();
+    }
+    if (next > first) PLIMSOLL_RETURN_IF_ERROR(give_access(first, next));
+    PLIMSOLL_RETURN_IF_ERROR(status);
+    first = next;
   }
   return ok_status();
+}
+
+// Those that can't be had are unmapped.
+Status MappedMemory::give_access(std::int64_t first, std::int64_t last) {
+  MemoryAccess access;
+  access.location.id = context_->facts().ordinal;
+  const Status status =
+      context_->call(&Driver::mem_set_access, base_ + static_cast<Address>(first * granule_),
+                     static_cast<std::size_t>((last - first) * granule_), &access, std::size_t{1});
+  if (status.ok()) return status;
+  for (std::int64_t granule = first; granule < last; ++granule) (void)unmap(granule);
+  return status;
 }
 
 Result<void*> MappedMemory::allocate(std::int64_t bytes) {

@@ -56,6 +56,8 @@ class MappedMemory final : public DeviceMemory {
   std::int64_t missing(std::int64_t begin, std::int64_t end) const;
   Free::iterator find_room(std::int64_t bytes);
   Status map_range(std::int64_t begin, std::int64_t end);
+  // To what is mapped at granules first to last - 1.
+  Status give_access(std::int64_t first, std::int64_t last);
   Status gather(std::int64_t count, std::int64_t begin, std::int64_t end);
   Status unmap(std::int64_t granule);  // which becomes spare
 

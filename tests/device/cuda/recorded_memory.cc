@@ -185,14 +185,22 @@ bool RecordedMemory::unmap(Address address, std::int64_t bytes) {
 }
 
 bool RecordedMemory::allow(Address address, std::int64_t bytes) {
-  const auto found = mappings_.find(offset_of(address));
-  if (found == mappings_.end() || found->second.bytes != bytes) return false;
-  std::byte* const at = memory_ + found->first;
-  if (mprotect(at, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE) != 0) std::abort();
-  // It has moved here from elsewhere, or is new: in no case is there anything to rely on.
-  std::memset(at, static_cast<int>(fill_),
-              static_cast<std::size_t>(std::min(bytes, kMostFilledBytes)));
-  found->second.is_allowed = true;
+  const std::int64_t begin = offset_of(address), end = begin + bytes;
+  std::int64_t reached = begin;
+  for (auto it = mappings_.find(begin); it != mappings_.end() && it->first == reached; ++it) {
+    reached += it->second.bytes;
+    if (reached >= end) break;
+  }
+  if (reached != end) return false;
+  for (auto it = mappings_.find(begin); it != mappings_.end() && it->first < end; ++it) {
+    std::byte* const at = memory_ + it->first;
+    const auto size = static_cast<std::size_t>(it->second.bytes);
+    if (mprotect(at, size, PROT_READ | PROT_WRITE) != 0) std::abort();
+    // It has moved here from elsewhere, or is new: in no case is there anything to rely on.
+    std::memset(at, static_cast<int>(fill_),
+                std::min(size, static_cast<std::size_t>(kMostFilledBytes)));
+    it->second.is_allowed = true;
+  }
   return true;
 }
 

@@ -29,6 +29,7 @@ class RecordedMemory {
   bool release(MemoryHandle handle);
   bool map(Address address, std::int64_t bytes, MemoryHandle handle);
   bool unmap(Address address, std::int64_t bytes);
+  // Of mappings side by side, as a whole.
   bool allow(Address address, std::int64_t bytes);
 
   // Takes from what is free, for what is not given out as memory.
