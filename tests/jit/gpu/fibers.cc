@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 namespace plimsoll::jit::testing {
@@ -68,10 +69,16 @@ bool BlockOfFibers::release_warp(std::uint32_t warp, std::string& problem) {
   for (std::uint32_t i = 0; i < kWarpSize; ++i) {
     const Fiber& fiber = *fibers_[first + i];
     if (fiber.state != State::in_exchange) return false;
-    if (fiber.exchange.kind != what.kind || fiber.exchange.limits != what.limits) {
+    if (fiber.exchange.kind != what.kind || fiber.exchange.limits != what.limits ||
+        fiber.exchange.work != what.work) {
       problem = "the threads of a warp are at different exchanges";
       return false;
     }
+  }
+  if (what.kind == Exchange::Kind::together) {
+    std::array<void*, kWarpSize> all{};
+    for (std::uint32_t i = 0; i < kWarpSize; ++i) all[i] = fibers_[first + i]->exchange.own;
+    what.work(all.data());
   }
   for (std::uint32_t i = 0; i < kWarpSize; ++i) {
     Exchange& own = fibers_[first + i]->exchange;

@@ -11,9 +11,12 @@ namespace plimsoll::jit::testing {
 
 // What a thread waits for the others of its warp with.
 struct Exchange {
-  enum class Kind : std::uint8_t { above, lane, barrier };
+  enum class Kind : std::uint8_t { above, lane, barrier, together };
   Kind kind = Kind::barrier;
   std::uint32_t value = 0, operand = 0, limits = 0, result = 0;
+  // Of `together`: what is done once all have come, on what each has brought.
+  void (*work)(void* const* own) = nullptr;
+  void* own = nullptr;
 };
 
 // The threads of one block, as fibers: each runs until it waits for others or ends, and those that

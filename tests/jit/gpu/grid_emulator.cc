@@ -26,7 +26,9 @@
 #include "jit/gpu/gpu_code.h"
 #include "jit/gpu/gpu_codec.h"
 #include "runtime/base/index.h"
+#include "tests/jit/gpu/async_copies.h"
 #include "tests/jit/gpu/fibers.h"
+#include "tests/jit/gpu/matrix_instructions.h"
 
 namespace plimsoll::jit::testing {
 namespace {
@@ -38,6 +40,7 @@ constexpr std::byte kRubbish{0xcd};
 struct Running {
   std::uint32_t block = 0, thread = 0;
   BlockOfFibers* fibers = nullptr;  // null: every thread runs from beginning to end
+  AsyncCopies* copies = nullptr;
 };
 thread_local Running running;
 
@@ -65,6 +68,22 @@ std::uint32_t emulated_lane(std::uint32_t, std::uint32_t value, std::uint32_t la
   return exchanged({Exchange::Kind::lane, value, lane, limits, 0});
 }
 
+void together(void (*work)(void* const*), void* own) {
+  exchanged({Exchange::Kind::together, 0, 0, 31, 0, work, own});
+}
+void emulated_multiply_bf16(void* own) { together(&multiply_bf16, own); }
+void emulated_multiply_f16(void* own) { together(&multiply_f16, own); }
+void emulated_load_matrices(void* own) { together(&load_matrices, own); }
+void emulated_load_transposed_matrices(void* own) { together(&load_transposed_matrices, own); }
+
+// Copies into shared memory that are under way are done when they are waited for, not before.
+void emulated_copy_of(void* to, const void* from, std::uint32_t bytes) {
+  running.copies->add(running.thread, to, from, bytes);
+}
+void emulated_copy(void* to, const void* from) { emulated_copy_of(to, from, AsyncCopies::kBytes); }
+void emulated_commit() { running.copies->commit(running.thread); }
+void emulated_wait(std::uint32_t left) { running.copies->wait(running.thread, left); }
+
 struct Replacement {
   const char* intrinsic;
   const char* symbol;
@@ -82,6 +101,21 @@ const Replacement kReplacements[] = {
     {"llvm.nvvm.shfl.sync.down.i32", "emulated_above", reinterpret_cast<void*>(&emulated_above),
      true},
     {"llvm.nvvm.shfl.sync.idx.i32", "emulated_lane", reinterpret_cast<void*>(&emulated_lane), true},
+    {"llvm.nvvm.cp.async.cg.shared.global.16", "emulated_copy",
+     reinterpret_cast<void*>(&emulated_copy), false},
+    {"llvm.nvvm.cp.async.cg.shared.global.16.s", "emulated_copy_of",
+     reinterpret_cast<void*>(&emulated_copy_of), false},
+    {"llvm.nvvm.cp.async.commit.group", "emulated_commit",
+     reinterpret_cast<void*>(&emulated_commit), false},
+    {"llvm.nvvm.cp.async.wait.group", "emulated_wait", reinterpret_cast<void*>(&emulated_wait),
+     false},
+};
+// What replace_matrix_instructions() calls.
+const std::pair<const char*, void (*)(void*)> kMatrixInstructions[] = {
+    {"emulated_multiply_bf16", &emulated_multiply_bf16},
+    {"emulated_multiply_f16", &emulated_multiply_f16},
+    {"emulated_load_matrices", &emulated_load_matrices},
+    {"emulated_load_transposed_matrices", &emulated_load_transposed_matrices},
 };
 
 Status failed(llvm::Error error, std::string_view what) {
@@ -242,6 +276,9 @@ Result<std::unique_ptr<llvm::orc::LLJIT>> make_jit() {
   for (const Replacement& replacement : kReplacements) {
     define(replacement.symbol, replacement.address);
   }
+  for (const auto& [name, function] : kMatrixInstructions) {
+    define(name, reinterpret_cast<void*>(function));
+  }
   if (auto error = (*jit)->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols))) {
     return failed(std::move(error), "define the emulator's symbols");
   }
@@ -292,6 +329,7 @@ class HostKernel final : public EmulatedKernel {
     std::mt19937_64 random(order.seed);
     std::unique_ptr<BlockOfFibers> fibers;
     if (waits_) fibers = std::make_unique<BlockOfFibers>(block);
+    AsyncCopies copies;
     const std::function<void(std::uint32_t)> body = [&](std::uint32_t thread) {
       running.thread = thread;
       call(given);
@@ -302,7 +340,8 @@ class HostKernel final : public EmulatedKernel {
       for (const SharedMemory& memory : shared_) {
         std::fill_n(memory.address, memory.bytes, kRubbish);
       }
-      running = {order.kind == ThreadOrder::Kind::backward ? grid - 1 - b : b, 0, fibers.get()};
+      running = {order.kind == ThreadOrder::Kind::backward ? grid - 1 - b : b, 0, fibers.get(),
+                 &copies};
       if (!waits_) {
         for (const std::uint32_t thread : threads) body(thread);
         continue;
@@ -310,6 +349,10 @@ class HostKernel final : public EmulatedKernel {
       const std::string problem = fibers->run(threads, body);
       if (!problem.empty()) {
         return internal_error(fmt::format("{}, block {}: {}", entry, running.block, problem));
+      }
+      const std::string left = copies.end();
+      if (!left.empty()) {
+        return internal_error(fmt::format("{}, block {}: {}", entry, running.block, left));
       }
     }
     return ok_status();
@@ -330,7 +373,9 @@ class HostKernel final : public EmulatedKernel {
     module.setDataLayout(jit_->getDataLayout());
     module.setTargetTriple(jit_->getTargetTriple().str());
     replace_conversions(module);
+    const bool has_matrices = replace_matrix_instructions(module);
     PLIMSOLL_ASSIGN_OR_RETURN(waits_, replace_intrinsics(module));
+    waits_ = waits_ || has_matrices;
     make_nans(module);
     for (llvm::GlobalVariable& global : module.globals()) {
       if (global.getAddressSpace() != kSharedSpace) continue;

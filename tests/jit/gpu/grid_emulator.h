@@ -27,9 +27,10 @@ struct ThreadOrder {
 
 // One kernel. Threads are fibers, blocks run one after the other. Of a GPU it has blocks, warps of
 // 32 threads, shared memory (which holds rubbish at a block's start), barriers of blocks and warps,
-// exchange of registers in a warp, conversions to 16-bit floats, and NaNs: the result of f32
-// arithmetic that is one is 0x7fffffff, that of rounding to 16 bits 0x7fff. A barrier or an
-// exchange that not all threads come to is an error, as is a pointer that is no multiple of
+// exchange of registers in a warp, products of small matrices by a warp, copies into shared
+// memory that are under way until they are waited for, conversions to 16-bit floats, and NaNs: the
+// result of f32 arithmetic that is one is 0x7fffffff, that of rounding to 16 bits 0x7fff. A barrier
+// or an exchange that not all threads come to is an error, as is a pointer that is no multiple of
 // kGpuAlignment, but for the word that launches report by. Use one at a time; thread-safe
 // otherwise.
 class EmulatedKernel {

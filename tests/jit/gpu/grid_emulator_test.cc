@@ -18,7 +18,12 @@ constexpr const char* kDeclarations =
     "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()\n"
     "declare void @llvm.nvvm.barrier0()\n"
     "declare i32 @llvm.nvvm.shfl.sync.down.i32(i32, i32, i32, i32)\n"
-    "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)\n";
+    "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)\n"
+    "declare void @llvm.nvvm.cp.async.cg.shared.global.16(ptr addrspace(3), ptr addrspace(1))\n"
+    "declare void @llvm.nvvm.cp.async.commit.group()\n"
+    "declare void @llvm.nvvm.cp.async.wait.group(i32)\n"
+    "declare {float, float, float, float} @llvm.nvvm.mma.m16n8k16.row.col.bf16(i32, i32, i32, i32, "
+    "i32, i32, float, float, float, float)\n";
 
 constexpr std::uint32_t kThreads = 64;
 using Words = std::array<std::uint32_t, kThreads>;
@@ -115,6 +120,55 @@ TEST(GridEmulator, ExchangesRegistersWithinGroups) {
     EXPECT_EQ((*above)[t], t % 8 + 3 < 8 ? t + 3 : t);
     EXPECT_EQ((*first)[t], t / 8 * 8 + 2);
   }
+}
+
+// Numbers of rows by numbers of columns: a thread has sums of its row, and of the eighth below.
+TEST(GridEmulator, MultipliesMatricesThatAWarpHas) {
+  const std::string pairs =
+      "  %lane = and i32 %t, 31\n  %low = lshr i32 %lane, 2\n  %high = add i32 %low, 8\n"
+      "  %x = uitofp i32 %low to float\n  %y = uitofp i32 %high to float\n"
+      "  %i = bitcast float %x to i32\n  %j = bitcast float %y to i32\n"
+      "  %k = lshr i32 %i, 16\n  %l = lshr i32 %j, 16\n"
+      "  %a = or i32 %i, %k\n  %b = or i32 %j, %l\n"
+      "  %all = call {float, float, float, float} @llvm.nvvm.mma.m16n8k16.row.col.bf16(i32 %a, i32 "
+      "%b, i32 %a, i32 %b, i32 %a, i32 %a, float 1.0, float 1.0, float 1.0, float 1.0)\n";
+  for (const std::uint32_t which : {0U, 1U, 2U, 3U}) {
+    const auto words =
+        run_block(pairs + "  %own = extractvalue {float, float, float, float} %all, " +
+                      std::to_string(which) + "\n  %result = fptoui float %own to i32\n",
+                  kBackward);
+    ASSERT_TRUE(words.ok()) << words.status().to_string();
+    for (std::uint32_t t = 0; t < kThreads; ++t) {
+      const std::uint32_t row = t % 32 / 4 + which / 2 * 8, column = t % 4 * 2 + which % 2;
+      EXPECT_EQ((*words)[t], 16 * row * column + 1) << which << " " << t;
+    }
+  }
+}
+
+// Four words of the argument, which holds zeros, into shared memory.
+const std::string kCopied =
+    "  %aligned = and i32 %t, 60\n"
+    "  %to = getelementptr [64 x i32], ptr addrspace(3) @shared, i32 0, i32 %aligned\n"
+    "  %from = getelementptr i32, ptr %out, i32 %aligned\n"
+    "  %global = addrspacecast ptr %from to ptr addrspace(1)\n"
+    "  store i32 7, ptr addrspace(3) %mine\n  call void @llvm.nvvm.barrier0()\n"
+    "  call void @llvm.nvvm.cp.async.cg.shared.global.16(ptr addrspace(3) %to, ptr addrspace(1) "
+    "%global)\n  call void @llvm.nvvm.cp.async.commit.group()\n";
+
+TEST(GridEmulator, CopiesAreDoneWhenTheyAreWaitedFor) {
+  const std::string load = "  %result = load i32, ptr addrspace(3) %mine\n";
+  const std::string wait =
+      "  call void @llvm.nvvm.cp.async.wait.group(i32 0)\n  call void @llvm.nvvm.barrier0()\n";
+  const auto late = run_block(kCopied + load + wait, kForward);
+  const auto done = run_block(kCopied + wait + load, kForward);
+  ASSERT_TRUE(late.ok()) << late.status().to_string();
+  ASSERT_TRUE(done.ok()) << done.status().to_string();
+  // The first of four threads that copy the same: the others come after it has waited.
+  EXPECT_EQ((*late)[4], 7U);
+  EXPECT_EQ((*done)[4], 0U);
+  const auto never = run_block(kCopied + load, kForward);
+  ASSERT_FALSE(never.ok());
+  EXPECT_NE(never.status().message().find("was never waited for"), std::string::npos);
 }
 
 TEST(GridEmulator, MakesTheNanOfAGpu) {
