@@ -21,15 +21,6 @@ using Quarter = math::f64::parts::Quarter<EmittedF64, EmittedI64>;
 constexpr const char* kGpu = "plimsoll.gpu";
 constexpr int kHasBf16 = 80;
 
-// 0: no GPU.
-int compute_capability(Builder& b) {
-  const auto* known = b.GetInsertBlock()->getModule()->getNamedMetadata(kGpu);
-  if (known == nullptr) return 0;
-  const auto* number =
-      llvm::mdconst::extract<llvm::ConstantInt>(known->getOperand(0)->getOperand(0));
-  return static_cast<int>(number->getSExtValue());
-}
-
 // `f` of a scalar, or of each lane of a vector, whose results are of type `element`.
 template <typename F>
 Value* of_lanes(Builder& b, Value* x, llvm::Type* element, F f) {
@@ -245,13 +236,21 @@ void allow(llvm::Module& module, int compute_capability) {
       llvm::MDNode::get(context, {llvm::ConstantAsMetadata::get(number)}));
 }
 
+int compute_capability(const llvm::Module& module) {
+  const auto* known = module.getNamedMetadata(kGpu);
+  if (known == nullptr) return 0;
+  const auto* number =
+      llvm::mdconst::extract<llvm::ConstantInt>(known->getOperand(0)->getOperand(0));
+  return static_cast<int>(number->getSExtValue());
+}
+
 bool is_target(Builder& b) {
   return b.GetInsertBlock()->getModule()->getNamedMetadata(kGpu) != nullptr;
 }
 
 // One instruction rounds two numbers, and packs them.
 Value* narrow_bf16(Builder& b, Value* x) {
-  if (compute_capability(b) < kHasBf16) return nullptr;
+  if (compute_capability(*b.GetInsertBlock()->getModule()) < kHasBf16) return nullptr;
   const auto pair = [&](Value* low, Value* high) {
     Value* both = b.CreateIntrinsic(llvm::Intrinsic::nvvm_ff2bf16x2_rn, {}, {high, low});
     return b.CreateBitCast(both, b.getInt32Ty());

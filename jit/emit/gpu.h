@@ -13,6 +13,8 @@ namespace plimsoll::jit::gpu {
 // The code of `module` is for a GPU of this compute capability (80 for 8.0) or a higher one.
 void allow(llvm::Module& module, int compute_capability);
 bool is_target(llvm::IRBuilderBase& b);
+// 0: not for a GPU.
+int compute_capability(const llvm::Module& module);
 
 // f32 (a scalar or vector) as 16-bit floats and back, by a GPU's own conversions: rounded to
 // nearest even, NaNs its own. Null where the target has none: no GPU, and bf16 before 8.0.

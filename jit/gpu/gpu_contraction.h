@@ -28,8 +28,7 @@ struct Contraction {
   std::int64_t extent(const std::vector<int>& of) const;
 };
 
-// Adds the launches; operands and result are those of the writer's instruction. In tiles of 64 by
-// 64 results, 16 positions at a time in shared memory.
+// Adds the launches; operands and result are those of the writer's instruction.
 Status write_gpu_contraction(GpuWriter& writer, const Contraction& contraction);
 
 }  // namespace plimsoll::jit

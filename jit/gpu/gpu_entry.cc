@@ -180,6 +180,7 @@ GpuLaunch& GpuEntry::launch(std::int64_t threads) {
   };
   mark("kernel", 1);
   mark("maxntidx", block_);
+  if (resident_ > 0) mark("minctasm", resident_);
   GpuLaunch launch;
   launch.entry = function_.function->getName().str();
   launch.block = block_;

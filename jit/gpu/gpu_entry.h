@@ -75,6 +75,9 @@ class GpuEntry {
   // `count` elements that the block shares, undefined at first.
   llvm::Value* share(llvm::Type* element, std::int64_t count);
 
+  // Registers are so few that `blocks` blocks fit into a multiprocessor.
+  void keep_resident(std::uint32_t blocks) { resident_ = blocks; }
+
   // Element `place` of an array in memory, as a register has it.
   llvm::Value* load_element(llvm::Value* base, ir::DType dtype, llvm::Value* place);
   void store_element(llvm::Value* base, ir::DType dtype, llvm::Value* place, llvm::Value* value);
@@ -87,7 +90,7 @@ class GpuEntry {
 
   GpuWriter& writer_;
   llvm::IRBuilder<> b_;
-  std::uint32_t block_;
+  std::uint32_t block_, resident_ = 0;
   PhaseFunction function_;
   llvm::IntegerType* index_type_;
 };

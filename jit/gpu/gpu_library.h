@@ -8,10 +8,9 @@
 // reason, for what it does not take.
 namespace plimsoll::jit {
 
-// Sums of products in one order, that of the contracted positions, in f32 (f64 where an operand or
-// the result is), each product and sum rounded once together; integers wrap in the result's dtype.
-// Where the result has few tiles, the contracted positions are cut by shape, and the parts added in
-// order. The convolution takes every attribute.
+// Sums of products in an order that follows from the shape, in f32 (f64 where an operand or the
+// result is); integers wrap in the result's dtype. Pairs of f16 or of bf16 go to tensor cores from
+// compute capability 8.0 on. docs/gpu.md has the orders. The convolution takes every attribute.
 Status write_gpu_dot(GpuWriter& writer);
 Status write_gpu_convolution(GpuWriter& writer);
 
