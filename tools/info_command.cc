@@ -44,6 +44,11 @@ Outcome info(Output& output) {
   output.text =
       fmt::format("plimsoll {}\n\ndevices\n  {}  {}, {} threads\n", PLIMSOLL_VERSION,
                   device->name(), format_bytes(device->total_bytes()), device::thread_count());
+  if (!device->is_host_memory()) {
+    const std::string model = device->properties().model;
+    output.json["devices"][0]["about"] = model;
+    output.text += "    " + model + "\n";
+  }
   output.json["other_devices"] = Json::array();
   for (const device::DeviceListing& other : device::list_devices()) {
     if (other.name == device->name()) continue;

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/convolution.h"
+#include "kernels/cuda/product.h"
 #include "runtime/backend/cpu_kernels.h"
 #include "runtime/backend/device_copies.h"
 #include "runtime/backend/host_kernel.h"
@@ -39,16 +41,95 @@ Result<std::shared_ptr<device::KernelProvider>> CudaKernels::create(
   auto compiler = jit::GpuCompiler::create({.compute_capability = gpu->facts().compute_capability},
                                            options.disk_cache);
   if (!compiler.ok()) return compiler.status().with_context(device->name());
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto products, kernels::cuda::ProductLibrary::create(
+                         gpu->context(), gpu->libraries().products, gpu->libraries().allows_tf32));
   return std::shared_ptr<device::KernelProvider>(
-      new CudaKernels(std::move(gpu), std::move(*compiler)));
+      new CudaKernels(std::move(gpu), std::move(*compiler), std::move(products)));
 }
 
 CudaKernels::CudaKernels(std::shared_ptr<device::cuda::CudaDevice> device,
-                         std::unique_ptr<jit::GpuCompiler> compiler)
-    : device_(device), base_(std::move(device)), compiler_(std::move(compiler)) {}
+                         std::unique_ptr<jit::GpuCompiler> compiler,
+                         std::shared_ptr<const kernels::cuda::ProductLibrary> products)
+    : device_(device),
+      base_(std::move(device)),
+      compiler_(std::move(compiler)),
+      products_(std::move(products)) {}
+
+template <typename Shape>
+std::shared_ptr<const device::Kernel> CudaKernels::made(
+    const std::map<Shape, std::weak_ptr<const device::Kernel>>& kernels, const Shape& shape) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kernels.find(shape);
+  auto kernel = found == kernels.end() ? nullptr : found->second.lock();
+  statistics_.cache_hits += kernel == nullptr ? 0 : 1;
+  return kernel;
+}
+
+template <typename Shape>
+void CudaKernels::keep(std::map<Shape, std::weak_ptr<const device::Kernel>>& kernels,
+                       const Shape& shape, const std::shared_ptr<const device::Kernel>& kernel) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(kernels, [](const auto& entry) { return entry.second.expired(); });
+  if (kernel != nullptr) kernels.insert_or_assign(shape, kernel);
+}
+
+Result<std::shared_ptr<const device::Kernel>> CudaKernels::by_library(
+    const ir::Instruction& instruction) {
+  auto made = std::shared_ptr<const device::Kernel>();
+  const bool is_dot = instruction.opcode() == ir::Opcode::dot && products_ != nullptr;
+  const bool is_convolution = instruction.opcode() == ir::Opcode::convolution &&
+                              device_->libraries().convolutions != nullptr;
+  if (!is_dot && !is_convolution) return made;
+  auto kernel = is_dot ? product(instruction) : convolution(instruction);
+  if (kernel.ok()) return kernel;
+  return kernel.status().with_context("'" + std::string(ir::to_string(instruction.opcode())) +
+                                      "' with result " + instruction.shape().to_string());
+}
+
+// As for code, of two threads that want the same kernel at once both make it; it is the same.
+Result<std::shared_ptr<const device::Kernel>> CudaKernels::product(const ir::Instruction& dot) {
+  const auto shape = kernels::cuda::read_product(dot);
+  if (!shape) return std::shared_ptr<const device::Kernel>();
+  if (auto kernel = made(made_products_, *shape); kernel != nullptr) return kernel;
+  PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, kernels::cuda::make_product(products_, *shape));
+  keep(made_products_, *shape, kernel);
+  return kernel;
+}
+
+Result<std::shared_ptr<const kernels::cuda::ConvolutionLibrary>> CudaKernels::convolutions() {
+  const std::lock_guard lock(opening_);
+  if (convolutions_ == nullptr) {
+    const device::cuda::Libraries& libraries = device_->libraries();
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        convolutions_, kernels::cuda::ConvolutionLibrary::create(
+                           device_->context(), libraries.convolutions, libraries.allows_tf32));
+  }
+  return convolutions_;
+}
+
+Result<std::shared_ptr<const device::Kernel>> CudaKernels::convolution(
+    const ir::Instruction& instruction) {
+  const auto shape = kernels::cuda::read_convolution(instruction);
+  if (!shape) return std::shared_ptr<const device::Kernel>();
+  if (auto kernel = made(made_convolutions_, *shape); kernel != nullptr) return kernel;
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto library, convolutions());
+  std::shared_ptr<const device::Kernel> reorder;
+  if (!shape->filter_dims.empty()) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
+                              kernels::cuda::reordered_filters(instruction, *shape));
+    PLIMSOLL_ASSIGN_OR_RETURN(reorder, kernel(*module->entry()->root()));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(auto made,
+                            kernels::cuda::make_convolution(library, *shape, std::move(reorder)));
+  keep(made_convolutions_, *shape, made);
+  return made;
+}
 
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::kernel(
     const ir::Instruction& instruction) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto computed, by_library(instruction));
+  if (computed != nullptr) return computed;
   const auto start = std::chrono::steady_clock::now();
   auto kernel = compiled(instruction);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

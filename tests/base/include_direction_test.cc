@@ -79,7 +79,9 @@ const std::vector<Room>& rooms() {
 
     folder("runtime/device", {"runtime/base"});
     folder("runtime/device/cpu", {"runtime/device"});
-    folder("runtime/device/cuda", {"runtime/device"});
+    contract("types of the CUDA driver", {"runtime/device/cuda/driver_types"}, {});
+    folder("runtime/device/cuda/libraries", {"runtime/base", "types of the CUDA driver"});
+    folder("runtime/device/cuda", {"runtime/device", "runtime/device/cuda/libraries"});
     folder("collectives", {"runtime/device/cpu", "runtime/ir"});
 
     folder("runtime/memory/tiers", {"runtime/device"});
@@ -109,6 +111,7 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu/codecs", {"kernels/cpu"});
     folder("kernels/cpu/products", {"kernels/cpu"});
     folder("kernels/cpu/contraction", {"kernels/cpu/products"});
+    folder("kernels/cuda", {"kernels/cpu/contraction", "runtime/device/cuda", "runtime/ir/text"});
     folder("kernels/cpu/collectives", {"kernels/cpu/scalar"});
     folder("kernels/cpu/attention", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/window", {"kernels/cpu/scalar"});
@@ -120,7 +123,7 @@ const std::vector<Room>& rooms() {
                        "kernels/cpu/linalg", "kernels/cpu/fourier", "kernels/cpu/contraction",
                        "kernels/cpu/collectives", "kernels/cpu/attention"});
 
-    folder("runtime/backend", {"jit", "jit/gpu", "kernels", "runtime/device/cuda"});
+    folder("runtime/backend", {"jit", "jit/gpu", "kernels", "kernels/cuda", "runtime/device/cuda"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});
     folder("runtime/executor", {"runtime/program", "collectives"});
     folder("runtime/buffers", {"runtime/memory/budget", "runtime/ir"});

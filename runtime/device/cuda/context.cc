@@ -93,6 +93,21 @@ Status Context::read_facts() {
   return status;
 }
 
+Status Context::within(const std::function<Status()>& work) const {
+  const Current current(*this);
+  if (!current.status().ok()) return current.status();
+  return work().with_context(name_);
+}
+
+Result<std::int64_t> Context::measure_library(const std::function<Status()>& work,
+                                              std::int64_t most_bytes) const {
+  const std::lock_guard lock(taking_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t before, free_bytes());
+  PLIMSOLL_RETURN_IF_ERROR(work());
+  const auto after = free_bytes();
+  return after.ok() ? std::clamp<std::int64_t>(before - *after, 0, most_bytes) : 0;
+}
+
 Result<std::int64_t> Context::measure(const std::function<Status()>& work,
                                       std::size_t text_bytes) const {
   const std::lock_guard lock(taking_);

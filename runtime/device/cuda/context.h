@@ -56,7 +56,13 @@ class Context {
   std::unique_lock<std::mutex> taking_memory() const { return std::unique_lock(taking_); }
   // What `measure` counted goes back, with the text.
   void forget(std::int64_t bytes, std::size_t text_bytes) const;
-  std::int64_t overhead_bytes() const { return overhead_bytes_; }
+  // What the driver has less after `work`, of a library that takes at most so much at once; counts
+  // nothing.
+  Result<std::int64_t> measure_library(const std::function<Status()>& work,
+                                       std::int64_t most_bytes) const;
+  // Counts so much more (below zero: less) as libraries' own, taken or about to be.
+  void count_library(std::int64_t bytes) const { library_bytes_ += bytes; }
+  std::int64_t overhead_bytes() const { return overhead_bytes_ + library_bytes_; }
 
   // Errors begin with the device's name.
   template <typename... Parameters, typename... Arguments>
@@ -66,6 +72,8 @@ class Context {
     const Status status = cuda::call(driver_, member, arguments...);
     return status.ok() ? status : status.with_context(name_);
   }
+  // `work`, which calls a library that goes by the current context, with this one current.
+  Status within(const std::function<Status()>& work) const;
   // The result as it is; an error where the call could not be made.
   template <typename... Parameters, typename... Arguments>
   Result<DriverResult> ask(DriverResult (*Driver::*member)(Parameters...),
@@ -104,6 +112,7 @@ class Context {
   mutable std::mutex taking_;
   mutable std::int64_t text_bytes_ = 0;  // of all code; guarded by taking_
   mutable std::atomic<std::int64_t> overhead_bytes_{0};
+  mutable std::atomic<std::int64_t> library_bytes_{0};
   const ForkMark mark_;
 };
 

@@ -23,10 +23,12 @@ constexpr KernelSpeeds kSpeeds{.additions_per_second = 10e12,
 
 }  // namespace
 
-Result<std::shared_ptr<CudaDevice>> CudaDevice::create(const Driver& driver, int ordinal) {
+Result<std::shared_ptr<CudaDevice>> CudaDevice::create(const Driver& driver, int ordinal,
+                                                       Libraries libraries) {
   PLIMSOLL_ASSIGN_OR_RETURN(auto context, Context::create(driver, ordinal));
   PLIMSOLL_ASSIGN_OR_RETURN(auto memory, make_device_memory(context));
-  return std::shared_ptr<CudaDevice>(new CudaDevice(std::move(context), std::move(memory)));
+  return std::shared_ptr<CudaDevice>(
+      new CudaDevice(std::move(context), std::move(memory), std::move(libraries)));
 }
 
 std::int64_t CudaDevice::free_bytes() const {
@@ -40,6 +42,7 @@ Properties CudaDevice::properties() const {
   known.model = fmt::format("{}, sm_{}, {} multiprocessors, driver {}.{}", facts.model,
                             facts.compute_capability, facts.multiprocessors,
                             facts.driver_version / 1000, facts.driver_version % 1000 / 10);
+  if (!libraries_.name.empty()) known.model += ", " + libraries_.name;
   known.near_memory_bytes = std::max<std::int64_t>(facts.cache_bytes, 1);
   known.has_launch_costs = true;
   known.kernel_speeds = kSpeeds;

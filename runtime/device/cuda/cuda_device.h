@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/device_memory.h"
+#include "runtime/device/cuda/libraries/libraries.h"
 #include "runtime/device/cuda/pinned_memory.h"
 #include "runtime/device/device.h"
 #include "runtime/device/shared_device.h"
@@ -20,8 +21,10 @@ namespace plimsoll::device::cuda {
 // may go on using it for themselves.
 class CudaDevice final : public SharedDevice {
  public:
-  // The driver must outlive it. NOT_FOUND for an ordinal that it does not show.
-  static Result<std::shared_ptr<CudaDevice>> create(const Driver& driver, int ordinal);
+  // The driver must outlive it, and so must the libraries that kernels may be computed with.
+  // NOT_FOUND for an ordinal that it does not show.
+  static Result<std::shared_ptr<CudaDevice>> create(const Driver& driver, int ordinal,
+                                                    Libraries libraries = {});
 
   std::string_view name() const override { return context_->name(); }
   // What this process could get at most when it began to use the GPU: not what others had by then,
@@ -40,18 +43,22 @@ class CudaDevice final : public SharedDevice {
 
   const std::shared_ptr<const Context>& context() const { return context_; }
   const Facts& facts() const { return context_->facts(); }
+  const Libraries& libraries() const { return libraries_; }
   PinnedMemory& pinned() { return *pinned_; }
   const DeviceMemory& memory() const { return *memory_; }
 
  private:
-  CudaDevice(std::shared_ptr<const Context> context, std::unique_ptr<DeviceMemory> memory)
+  CudaDevice(std::shared_ptr<const Context> context, std::unique_ptr<DeviceMemory> memory,
+             Libraries libraries)
       : context_(context),
         memory_(std::move(memory)),
-        pinned_(std::make_unique<PinnedMemory>(std::move(context))) {}
+        pinned_(std::make_unique<PinnedMemory>(std::move(context))),
+        libraries_(std::move(libraries)) {}
 
   const std::shared_ptr<const Context> context_;
   const std::unique_ptr<DeviceMemory> memory_;
   const std::unique_ptr<PinnedMemory> pinned_;
+  const Libraries libraries_;
 };
 
 }  // namespace plimsoll::device::cuda

@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/libraries/libraries.h"
 
 namespace plimsoll::device::cuda {
 namespace {
@@ -17,6 +19,12 @@ namespace {
 const Result<const Driver*>& machine_driver() {
   static const auto* const found = new Result<const Driver*>(open_driver());
   return *found;
+}
+
+Result<Libraries> libraries_for(const Driver& driver) {
+  int version = 0;
+  PLIMSOLL_RETURN_IF_ERROR(call(driver, &Driver::driver_get_version, &version));
+  return machine_libraries(version);
 }
 
 }  // namespace
@@ -31,7 +39,9 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   }
   if (ordinal < 0) return invalid_argument("GPUs are called cuda:0, cuda:1 and so on");
   PLIMSOLL_ASSIGN_OR_RETURN(const Driver* const driver, machine_driver());
-  PLIMSOLL_ASSIGN_OR_RETURN(auto device, CudaDevice::create(*driver, ordinal));
+  PLIMSOLL_ASSIGN_OR_RETURN(Libraries libraries, libraries_for(*driver));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto device,
+                            CudaDevice::create(*driver, ordinal, std::move(libraries)));
   return std::shared_ptr<Device>(std::move(device));
 }
 
@@ -41,6 +51,9 @@ std::vector<DeviceListing> list_devices() {
   int count = 0;
   const Status counted = call(**driver, &Driver::device_get_count, &count);
   if (!counted.ok()) return {{"cuda", counted.message(), false}};
+  const auto libraries = libraries_for(**driver);
+  const std::string with =
+      ", " + (libraries.ok() ? libraries->about : libraries.status().message());
   std::vector<DeviceListing> found;
   for (int i = 0; i < count; ++i) {
     std::array<char, 256> name{};
@@ -50,8 +63,8 @@ std::vector<DeviceListing> list_devices() {
       status = call(**driver, &Driver::device_get_name, name.data(),
                     static_cast<int>(name.size() - 1), handle);
     }
-    found.push_back(
-        {fmt::format("cuda:{}", i), status.ok() ? name.data() : status.message(), status.ok()});
+    found.push_back({fmt::format("cuda:{}", i), status.ok() ? name.data() + with : status.message(),
+                     status.ok()});
   }
   return found;
 }

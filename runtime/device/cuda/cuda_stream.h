@@ -81,6 +81,9 @@ class CudaStream final : public Stream {
     std::uint32_t grid = 1, block = 1, shared_bytes = 0;
   };
   Status launch_entry(const Entry& entry, std::span<const void*> pointers);
+  // For calls of libraries that take a stream, with the device's context current.
+  StreamHandle handle() const { return handle_; }
+  bool is_capturing() const { return captured_ != nullptr; }
   // The word that a launch of the kernel `name` reports by.
   Result<std::uint32_t*> report_word(const std::string& name);
   // Device memory of one byte or, at a multiple of four, one word.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/gpu/gpu_kernel.h"
+#include "kernels/cuda/convolution_shape.h"
 #include "runtime/backend/cuda_kernels.h"
 #include "tests/jit/gpu/grid_emulator.h"
 
@@ -26,6 +27,15 @@ class EmulatedKernels final : public KernelProvider {
   const std::shared_ptr<Device>& device() const override { return real_->device(); }
   Result<std::shared_ptr<const Kernel>> kernel(const ir::Instruction& instruction) override {
     PLIMSOLL_RETURN_IF_ERROR(emulate(instruction));
+    // What a library's kernel of a convolution launches besides.
+    if (instruction.opcode() == ir::Opcode::convolution) {
+      const auto shape = kernels::cuda::read_convolution(instruction);
+      if (shape && !shape->filter_dims.empty()) {
+        PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
+                                  kernels::cuda::reordered_filters(instruction, *shape));
+        PLIMSOLL_RETURN_IF_ERROR(emulate(*module->entry()->root()));
+      }
+    }
     // What is begun by itself has a kernel of its own.
     if (instruction.opcode() == ir::Opcode::async_start) {
       PLIMSOLL_RETURN_IF_ERROR(emulate(*instruction.called(0)->root()));

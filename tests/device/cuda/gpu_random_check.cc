@@ -97,6 +97,8 @@ std::string check_emulated_program(std::uint64_t seed, int limits, GpuRandomTota
   recording.module_bytes = 64 << 10;
   recording.schedule = seed % 2 == 0 ? Schedule::late : Schedule::random;
   recording.seed = static_cast<unsigned>(seed);
+  recording.has_products = seed % 4 >= 2;
+  recording.has_convolutions = seed % 8 >= 4;
   recording.compute_capability = seed % 3 == 1 ? 75 : 90;
   RecordedGpu gpu(recording, 0, create_emulated_kernels);
   // Threads are emulated one after the other, so of a few kilobytes a value.

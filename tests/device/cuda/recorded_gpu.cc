@@ -9,10 +9,29 @@
 #include "tests/device/cuda/dressed_kernels.h"
 
 namespace plimsoll::device::cuda {
+namespace {
+
+Libraries libraries_of(const RecordingCublaslt* products, const RecordingCudnn* convolutions) {
+  Libraries found;
+  if (products != nullptr) found.products = &products->table();
+  if (convolutions != nullptr) found.convolutions = &convolutions->table();
+  return found;
+}
+
+}  // namespace
 
 RecordedGpu::RecordedGpu(const RecordingOptions& options, int ordinal, MakeKernels make_kernels)
     : driver(options),
-      device(CudaDevice::create(driver.table(), ordinal).value()),
+      products(options.has_products ? std::make_unique<RecordingCublaslt>(
+                                          driver, options.module_bytes, options.module_bytes)
+                                    : nullptr),
+      convolutions(
+          options.has_convolutions
+              ? std::make_unique<RecordingCudnn>(driver, options.module_bytes, options.module_bytes)
+              : nullptr),
+      device(CudaDevice::create(driver.table(), ordinal,
+                                libraries_of(products.get(), convolutions.get()))
+                 .value()),
       make_kernels_(make_kernels == nullptr ? DressedKernels::create : make_kernels) {}
 
 const std::shared_ptr<KernelProvider>& RecordedGpu::provider() {
@@ -23,7 +42,8 @@ const std::shared_ptr<KernelProvider>& RecordedGpu::provider() {
 std::string RecordedGpu::close() {
   provider_.reset();
   device.reset();
-  return complaints(*this) + driver.leaks();
+  return complaints(*this) + driver.leaks() + (products == nullptr ? "" : products->leaks()) +
+         (convolutions == nullptr ? "" : convolutions->leaks());
 }
 
 RecordedGpu& recorded_gpu(int ordinal) {

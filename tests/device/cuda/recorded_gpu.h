@@ -7,6 +7,8 @@
 
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/kernel_provider.h"
+#include "tests/device/cuda/recording_cublaslt.h"
+#include "tests/device/cuda/recording_cudnn.h"
 #include "tests/device/cuda/recording_driver.h"
 
 namespace plimsoll::device::cuda {
@@ -26,6 +28,9 @@ class RecordedGpu {
   std::string close();
 
   RecordingDriver driver;
+  // Null: there is no such library.
+  std::unique_ptr<RecordingCublaslt> products;
+  std::unique_ptr<RecordingCudnn> convolutions;
   std::shared_ptr<CudaDevice> device;
 
  private:

@@ -32,6 +32,8 @@ struct RecordingOptions {
   unsigned seed = 1;
   // What loading a module that was not registered comes to.
   DriverResult unknown_module = DriverResult::invalid_ptx;
+  // There are libraries, too (recording_cublaslt.h, recording_cudnn.h), of recorded GPUs.
+  bool has_products = false, has_convolutions = false;
 };
 
 struct LaunchShape {
@@ -93,6 +95,8 @@ class RecordingDriver {
   std::int64_t pending() const;
 
   struct Impl;
+  // For recording libraries, whose work is its streams'.
+  Impl& impl() { return *impl_; }
 
  private:
   std::unique_ptr<Impl> impl_;

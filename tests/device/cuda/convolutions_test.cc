@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions by a recording library: every case, a training step at every limit, failures.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/ir/text/text.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/op_cases.h"
+#include "tests/device/cuda/recorded_libraries.h"
+#include "tests/executor/limit_check.h"
+
+namespace plimsoll::device::cuda {
+namespace {
+
+// A convolution with stride 2 and both of its gradients, filters as JAX has them; and one of
+// channels first, in groups.
+constexpr const char* kImages = R"(
+HloModule images
+ENTRY e {
+  x = f32[2,9,9,3] parameter(0)
+  w = f32[3,3,3,4] parameter(1)
+  p = f32[2,4,6,6] parameter(2)
+  g = f32[6,2,3,3] parameter(3)
+  y = f32[2,4,4,4] convolution(x, w), window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f
+  t = f32[2,4,4,4] tanh(y)
+  dx = f32[2,9,9,3] convolution(t, w), window={size=3x3 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01oi->b01f
+  dw = f32[3,3,3,4] convolution(x, t), window={size=4x4 rhs_dilate=2x2}, dim_labels=f01b_i01o->01bf
+  q = f32[2,6,6,6] convolution(p, g), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01, feature_group_count=2
+  ROOT r = (f32[2,9,9,3], f32[3,3,3,4], f32[2,6,6,6]) tuple(dx, dw, q)
+})";
+
+class Convolutions : public RecordedLibraries {
+ protected:
+  void open(Schedule schedule, unsigned seed) {
+    RecordedLibraries::open(
+        {.module_bytes = 0, .schedule = schedule, .seed = seed, .has_convolutions = true});
+  }
+  std::int64_t convolved() const {
+    return gpu_->driver.calls("cudnnConvolutionForward") +
+           gpu_->driver.calls("cudnnConvolutionBackwardData") +
+           gpu_->driver.calls("cudnnConvolutionBackwardFilter");
+  }
+};
+
+TEST_F(Convolutions, OfEveryCaseAreThoseOfTheCpu) {
+  open(Schedule::late, 1);
+  if (IsSkipped()) return;
+  std::int64_t by_library = 0, others = 0;
+  for (const cases::OpCase& op_case : cases::op_cases()) {
+    if (op_case.name.find("conv") == std::string::npos) continue;
+    SCOPED_TRACE(op_case.name);
+    const auto module = ir::parse_module(op_case.hlo, op_case.name).value();
+    const auto arguments = cases::random_arguments(*module, 7, op_case.ranges);
+    const ir::Literal expected = on_cpu(*module, arguments);
+    const std::int64_t before = convolved();
+    std::string error;
+    const ir::Literal result =
+        testing::run_unlimited(*module, arguments, *gpu_->provider(), true, error);
+    ASSERT_EQ(error, "");
+    EXPECT_EQ(cases::compare_close(expected, result, std::max(op_case.tolerance, 1e-6), 1), "");
+    (convolved() > before ? by_library : others) += 1;
+  }
+  EXPECT_GT(by_library, 10);
+  EXPECT_GT(others, 5) << "padding, dilations, dtypes that the library has not";
+}
+
+TEST_F(Convolutions, OfATrainingStepHaveTheSameBitsAtEveryLimit) {
+  const auto module = ir::parse_module(kImages, "images").value();
+  const auto arguments = cases::random_arguments(*module, 3);
+  const ir::Literal expected = on_cpu(*module, arguments);
+  for (const unsigned seed : {1U, 2U}) {
+    open(seed == 1 ? Schedule::late : Schedule::random, seed);
+    if (IsSkipped()) return;
+    std::string error;
+    const ir::Literal result =
+        testing::run_unlimited(*module, arguments, *gpu_->provider(), true, error);
+    ASSERT_EQ(error, "");
+    EXPECT_GT(gpu_->driver.calls("cudnnConvolutionForward"), 0);
+    EXPECT_GT(gpu_->driver.calls("cudnnConvolutionBackwardData"), 0);
+    EXPECT_GT(gpu_->driver.calls("cudnnConvolutionBackwardFilter"), 0);
+    EXPECT_EQ(cases::compare_close(expected, result, 1e-5, 1), "");
+    testing::LimitOptions options;
+    options.host_bytes = std::int64_t{1} << 30;
+    EXPECT_EQ(testing::check_limits(*module, arguments, *gpu_->provider(), seed, 3, options), "");
+    close();
+  }
+}
+
+TEST_F(Convolutions, EveryCallMayFail) {
+  open(Schedule::random, 5);
+  if (IsSkipped()) return;
+  fail_every_call(*ir::parse_module(kImages, "images").value(),
+                  [&] { return gpu_->convolutions->leaks(); });
+}
+
+}  // namespace
+}  // namespace plimsoll::device::cuda
