@@ -126,6 +126,8 @@ class Device {
   // done with it when it gives it back. Zero bytes are allowed and give a valid pointer.
   virtual Result<void*> allocate(std::int64_t bytes) = 0;
   virtual void deallocate(void* pointer, std::int64_t bytes) = 0;
+  // Gives back what it keeps for blocks to come, beyond what blocks have.
+  virtual void release_kept() {}
   // Host memory of the kind that copies to and from the device are fastest with, aligned likewise.
   virtual Result<void*> allocate_host(std::int64_t bytes) = 0;
   virtual void deallocate_host(void* pointer, std::int64_t bytes) = 0;

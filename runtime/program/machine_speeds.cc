@@ -474,7 +474,10 @@ class Bench {
 }  // namespace
 
 Result<planner::Roofline> measure_machine(device::KernelProvider& provider) {
-  return Bench(provider).run();
+  auto measured = Bench(provider).run();
+  // It has taken more than programs may be allowed to.
+  provider.device()->release_kept();
+  return measured;
 }
 
 }  // namespace plimsoll::executor

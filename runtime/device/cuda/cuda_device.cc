@@ -58,6 +58,8 @@ void CudaDevice::deallocate(void* pointer, std::int64_t bytes) {
   memory_->deallocate(pointer, bytes);
 }
 
+void CudaDevice::release_kept() { memory_->release_kept(); }
+
 Result<void*> CudaDevice::allocate_host(std::int64_t bytes) { return pinned_->allocate(bytes); }
 
 void CudaDevice::deallocate_host(void* pointer, std::int64_t) { pinned_->deallocate(pointer); }

@@ -35,6 +35,7 @@ class CudaDevice final : public SharedDevice {
   Properties properties() const override;
   Result<void*> allocate(std::int64_t bytes) override;
   void deallocate(void* pointer, std::int64_t bytes) override;
+  void release_kept() override;
   Result<void*> allocate_host(std::int64_t bytes) override;
   void deallocate_host(void* pointer, std::int64_t bytes) override;
   Result<std::unique_ptr<Stream>> create_stream() override;

@@ -210,6 +210,20 @@ void MappedMemory::deallocate(void* pointer, std::int64_t bytes) {
   free_[begin] = end;
 }
 
+// A granule that a block begins or ends in stays.
+void MappedMemory::release_kept() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [begin, end] : free_) {
+    for (std::int64_t granule = granules_of(begin); granule < end / granule_; ++granule) {
+      if (mapped_[at(granule)] != 0 && !unmap(granule).ok()) return;
+    }
+  }
+  for (; !spare_.empty(); spare_.pop_back()) {
+    (void)context_->call(&Driver::mem_release, spare_.back());
+    --held_granules_;
+  }
+}
+
 std::int64_t MappedMemory::held_bytes() const {
   const std::lock_guard lock(mutex_);
   return held_granules_ * granule_;

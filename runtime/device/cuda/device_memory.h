@@ -23,6 +23,8 @@ class DeviceMemory {
   virtual Result<void*> allocate(std::int64_t bytes) = 0;
   // Nothing may work on the block any more.
   virtual void deallocate(void* pointer, std::int64_t bytes) = 0;
+  // Gives the driver back what is in no block.
+  virtual void release_kept() {}
   // What the driver has given, blocks and what is kept for further ones.
   virtual std::int64_t held_bytes() const = 0;
   // The part of it that is in no block.
@@ -43,6 +45,7 @@ class MappedMemory final : public DeviceMemory {
   ~MappedMemory() override;
   Result<void*> allocate(std::int64_t bytes) override;
   void deallocate(void* pointer, std::int64_t bytes) override;
+  void release_kept() override;
   std::int64_t held_bytes() const override;
   std::int64_t kept_bytes() const override;
 

@@ -98,6 +98,24 @@ TEST(CudaMemory, IsNeverShortBecauseItLiesInPieces) {
   for (std::size_t i = 1; i < all.size(); i += 2) blocks.give_back(all[i], 2);
 }
 
+TEST(CudaMemory, WhatIsKeptCanBeGivenBack) {
+  Blocks blocks(with_mib(100));
+  const auto free = [&] { return blocks.context->free_bytes().value(); };
+  const std::int64_t at_start = free();
+  void* const kept = blocks.get(5);
+  void* const given = blocks.get(40);
+  blocks.give_back(given, 40);
+  EXPECT_LE(free(), at_start - 40 * kGpuMiB);
+  blocks.memory->release_kept();
+  EXPECT_EQ(blocks.memory->held_bytes(), 6 * kGpuMiB);  // granules of 2 MiB
+  EXPECT_EQ(free(), at_start - 6 * kGpuMiB);
+  // There is as much as before.
+  void* const again = blocks.get(80);
+  EXPECT_NE(again, nullptr);
+  blocks.give_back(again, 80);
+  blocks.give_back(kept, 5);
+}
+
 TEST(CudaMemory, StepsThatRepeatCallNoDriver) {
   Blocks blocks(with_mib(100));
   void* const parameters = blocks.get(7);
