@@ -66,13 +66,32 @@ void drop_calibration(const std::string& folder, const device::KernelProvider& p
   }
 }
 
+// About half of what one of the data centre was measured at: contractions and a stream through its
+// memory, codecs in elements, its link.
+planner::Roofline built_in_speeds(const device::Device& device) {
+  planner::Roofline speeds;
+  const device::Properties properties = device.properties();
+  if (!properties.has_launch_costs) return speeds;
+  constexpr double kContractions = 20e12, kElements = 200e9, kLink = 25e9;
+  speeds.contraction_flops_per_second = kContractions;
+  speeds.convolution_flops_per_second = kContractions;
+  speeds.other_flops_per_second = kContractions / 4;
+  speeds.random_flops_per_second = kContractions / 4;
+  speeds.bytes_per_second = properties.kernel_speeds.bytes_per_second;
+  speeds.launch_seconds = properties.kernel_speeds.launch_seconds;
+  speeds.codecs.fill({kElements, kElements});
+  speeds.link_out_bytes_per_second = speeds.link_in_bytes_per_second = kLink;
+  speeds.link_compute_share = 0.05;
+  return speeds;
+}
+
 void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine) {
-  const bool is_table = machine == planner::Roofline();
   const memory::LinkSpeed link{machine.link_out_bytes_per_second, machine.link_in_bytes_per_second,
                                machine.link_latency_seconds, machine.link_compute_share};
   for (const MemorySpace tier : kTiers) {
-    const bool is_known = tier == MemorySpace::host || is_table;
-    if (tiers[tier] != nullptr && is_known) tiers[tier]->set_speed(link);
+    if (tiers[tier] == nullptr) continue;
+    const bool is_table = machine == built_in_speeds(*tiers[tier]->device());
+    if (tier == MemorySpace::host || is_table) tiers[tier]->set_speed(link);
   }
 }
 
@@ -80,8 +99,8 @@ planner::Roofline machine_speeds(device::KernelProvider& provider) {
   static auto* const mutex = new ProcessMutex;
   static auto* const speeds = new std::map<std::string, planner::Roofline, std::less<>>;
   const std::lock_guard lock(*mutex);
-  const auto [it, is_new] =
-      speeds->try_emplace(std::string(provider.device()->name()), planner::Roofline());
+  const auto [it, is_new] = speeds->try_emplace(std::string(provider.device()->name()),
+                                                built_in_speeds(*provider.device()));
   if (is_new) {
     const auto found = load_or_measure(user_cache_folder(), provider);
     if (!found.ok()) log_line(LogLevel::warning, "calibration: " + found.status().message());

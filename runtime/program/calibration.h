@@ -10,6 +10,10 @@
 
 namespace plimsoll::executor {
 
+// The table for a device whose speeds nobody has measured: planner::Roofline's, or, where launches
+// cost something, that of a GPU.
+planner::Roofline built_in_speeds(const device::Device& device);
+
 // Measures the speeds of the provider's device with the kernels that programs use. About 0.5 s on a
 // CPU. (machine_speeds.cc)
 Result<planner::Roofline> measure_machine(device::KernelProvider& provider);
@@ -26,7 +30,7 @@ Result<planner::Roofline> load_or_measure(const std::string& folder,
 void drop_calibration(const std::string& folder, const device::KernelProvider& provider);
 
 // The speeds that programs are planned by: the device's, measured or read at its first call of the
-// process, or the built-in table where measuring fails. Thread-safe.
+// process, or the table where measuring fails. Thread-safe.
 planner::Roofline machine_speeds(device::KernelProvider& provider);
 
 // Runs contradict what machine_speeds() says: once a process, what is kept of it is dropped

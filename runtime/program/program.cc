@@ -11,6 +11,7 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
+#include "runtime/program/calibration.h"
 #include "runtime/program/coding_kernels.h"
 #include "runtime/program/fused_decode.h"
 #include "runtime/program/fused_encode.h"
@@ -157,6 +158,10 @@ std::uint64_t hash_of(const ir::Module& module) {
   return hash_text(ir::to_text(module, brief));
 }
 
+bool is_table(const planner::Roofline& speeds, const device::Device& device) {
+  return speeds == planner::Roofline() || speeds == built_in_speeds(device);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
@@ -165,7 +170,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        const planner::Roofline& speeds) {
   // The table stays the table, so that plans are the same everywhere.
   planner::Roofline machine = speeds;
-  if (options.collective_speeds && !(speeds == planner::Roofline())) {
+  if (options.collective_speeds && !is_table(speeds, *provider.device())) {
     machine.collectives = *options.collective_speeds;
   }
   Source source;
@@ -251,7 +256,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   }
   program->provider_ = &provider;
   program->module_ = std::move(module);
-  program->is_calibrated_ = !(machine == planner::Roofline());
+  program->is_calibrated_ = !is_table(machine, *provider.device());
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
       std::make_unique<KernelCostModel>(machine, std::move(facts)), machine.cache);
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);

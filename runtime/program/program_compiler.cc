@@ -15,7 +15,7 @@ Result<CompilerOptions> compiler_options_from_environment() {
 }
 
 planner::Roofline ProgramCompiler::machine() const {
-  return options_.calibrate ? machine_speeds(*provider_) : planner::Roofline();
+  return options_.calibrate ? machine_speeds(*provider_) : built_in_speeds(*provider_->device());
 }
 
 Result<std::shared_ptr<const Program>> ProgramCompiler::compile(
