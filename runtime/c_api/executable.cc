@@ -396,7 +396,7 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
                                 {executable->served->policy,
                                  executor::machine_of(executable->served->budget->tiers()),
                                  executable->served->question}));
-      executable->floor_bytes = floor.bytes;
+      executable->floor_bytes = floor.bytes + executable->served->budget->device().overhead_bytes();
     }
     *bytes = executable->floor_bytes;
     return ok_status();

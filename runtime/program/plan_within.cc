@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program/plan_within.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -316,6 +318,19 @@ Result<planner::Floor> least_floor(const Program& program, const planner::PlanOp
     least.lower_bound_bytes = bound;
   }
   return least;
+}
+
+Status beside_code(const Status& refusal, const device::Device& device) {
+  const std::int64_t code = device.overhead_bytes();
+  const MemoryShortage* const shortage = refusal.shortage();
+  if (shortage == nullptr || shortage->floor_bytes == 0 || code == 0) return refusal;
+  MemoryShortage all = *shortage;
+  all.limit_bytes += code;
+  all.floor_bytes += code;
+  std::string message =
+      fmt::format("{}; with {} bytes of code and libraries on {}, a limit of {} would do",
+                  refusal.message(), code, device.name(), all.floor_bytes);
+  return Status::resource_exhausted(std::move(message), std::move(all));
 }
 
 }  // namespace plimsoll::executor

@@ -34,4 +34,8 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
 // which are made for it. The lower bound is that of all.
 Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options);
 
+// A refusal as whoever set the limit of the device's memory should read it: with what code and
+// libraries take of it now (Device::overhead_bytes) in its numbers. Other errors stay as they are.
+Status beside_code(const Status& refusal, const device::Device& device);
+
 }  // namespace plimsoll::executor

@@ -44,18 +44,26 @@ CurrentExecutable::~CurrentExecutable() {
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
     std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by) {
-  for (int plans = 1;; ++plans) {
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        ProgramPlan first,
-        plan_within(program, at_limit(options, limit_now(options, *budget, limited_by))));
-    PLIMSOLL_ASSIGN_OR_RETURN(auto made,
-                              create(std::move(first), options, budget, drift, limited_by));
-    const std::int64_t left = limit_now(options, *budget, limited_by);
-    if (plans == kMostFirstPlans || made->get()->plan().peak_bytes <= left) return made;
-  }
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      ProgramPlan first,
+      plan_within(program, at_limit(options, limit_now(options, *budget, limited_by))));
+  return create(std::move(first), options, std::move(budget), drift, limited_by);
 }
 
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
+    ProgramPlan first, const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
+    double drift, LimitedBy limited_by) {
+  const std::shared_ptr<const Program> asked = first.asked != nullptr ? first.asked : first.program;
+  for (int plans = 1;; ++plans) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto made,
+                              open(std::move(first), options, budget, drift, limited_by));
+    const std::int64_t left = limit_now(options, *budget, limited_by);
+    if (plans == kMostFirstPlans || made->get()->plan().peak_bytes <= left) return made;
+    PLIMSOLL_ASSIGN_OR_RETURN(first, plan_within(asked, at_limit(options, left)));
+  }
+}
+
+Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::open(
     ProgramPlan first, const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
     double drift, LimitedBy limited_by) {
   first.program->costs().assume_tiers(options);

@@ -34,7 +34,7 @@ class CurrentExecutable {
                                                            const planner::PlanOptions& options,
                                                            std::shared_ptr<memory::Budget> budget,
                                                            double drift, LimitedBy limited_by = {});
-  // With the first plan made before, for these options.
+  // With the first plan made before, for these options; another one where it does not fit any more.
   static Result<std::shared_ptr<CurrentExecutable>> create(ProgramPlan first,
                                                            const planner::PlanOptions& options,
                                                            std::shared_ptr<memory::Budget> budget,
@@ -68,6 +68,11 @@ class CurrentExecutable {
   // Why another plan is made, as bits.
   enum Reason : unsigned { kImprove = 1, kDrift = 2 };
 
+  // As `create`, whether or not the plan fits.
+  static Result<std::shared_ptr<CurrentExecutable>> open(ProgramPlan first,
+                                                         const planner::PlanOptions& options,
+                                                         std::shared_ptr<memory::Budget> budget,
+                                                         double drift, LimitedBy limited_by);
   // Of a plan that is made now: full effort.
   planner::PlanOptions options_now() const;
   void request(Reason reason);

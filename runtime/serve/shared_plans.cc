@@ -30,8 +30,10 @@ Result<std::shared_ptr<SharedPlans>> SharedPlans::create(std::shared_ptr<const P
                                                          double drift) {
   const planner::PlanOptions options{policy, machine_of(budget->tiers()), question};
   const std::int64_t limit = std::min(options.limit_bytes, budget->limit());
+  const memory::Budget& shared = *budget;
   auto made = std::make_shared<SharedPlans>(std::move(program), options, std::move(budget), drift);
-  PLIMSOLL_RETURN_IF_ERROR(made->make_first(limit));
+  const Status status = made->make_first(limit);
+  if (!status.ok()) return beside_code(status, shared.device());
   return made;
 }
 

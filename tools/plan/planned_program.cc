@@ -72,19 +72,29 @@ Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
       fused_ ? fused_->plan(options_) : fallback_plans_->plan(*fallback_cost_, options_);
   PLIMSOLL_PROGRAM_FAULT(unlimited.status());
   unlimited_ = *unlimited;
-  outcome = read_limit(
-      flags, [&]() -> Result<std::int64_t> { return unlimited_->peak_bytes; },
-      options_.limit_bytes);
+  // A share of the peak is for the program alone.
+  bool is_share = false;
+  const auto peak = [&]() -> Result<std::int64_t> {
+    is_share = true;
+    return unlimited_->peak_bytes;
+  };
+  outcome = read_limit(flags, peak, limit_bytes_);
   if (!outcome.ok()) return outcome;
-  if (options_.limit_bytes == kUnlimited) {
+  if (limit_bytes_ == kUnlimited) {
     fitting_ = {fused_, unlimited_};
     return {};
   }
+  if (is_share) limit_bytes_ += code_bytes();
+  options_.limit_bytes = limit_bytes_ - code_bytes();
   auto fitting = plan_within(options_);
-  PLIMSOLL_PROGRAM_FAULT(fitting.status());
+  PLIMSOLL_PROGRAM_FAULT(executor::beside_code(fitting.status(), device()));
   fitting_ = std::move(*fitting);
   return {};
 }
+
+std::int64_t PlannedProgram::code_bytes() const { return device().overhead_bytes(); }
+
+const device::Device& PlannedProgram::device() const { return *compiler_->provider().device(); }
 
 Result<executor::ProgramPlan> PlannedProgram::plan_within(
     const planner::PlanOptions& options) const {
@@ -124,6 +134,8 @@ Result<FoundFloor> PlannedProgram::floor() const {
                             fused_ ? executor::least_floor(*fused_, options_)
                                    : fallback_plans_->floor(*fallback_cost_, options_));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  floor.bytes += code_bytes();
+  floor.lower_bound_bytes += code_bytes();
   return FoundFloor{std::move(floor), seconds.count()};
 }
 

@@ -47,7 +47,8 @@ class PlannedProgram {
 
   // What the flags (or the environment) ask for, shares resolved, tiers included.
   const planner::PlanOptions& options() const { return options_; }
-  std::int64_t limit_bytes() const { return options_.limit_bytes; }
+  // Of the device's memory, with what code takes of it, which the options' limit is without.
+  std::int64_t limit_bytes() const { return limit_bytes_; }
   const memory::Tiers& tiers() const { return tiers_; }
   const planner::Plan& unlimited() const { return *unlimited_; }
   const executor::ProgramCompiler& compiler() const { return *compiler_; }
@@ -56,11 +57,13 @@ class PlannedProgram {
   const planner::Plan& plan() const { return *fitting_.plan; }
   // Of the form of the program that suits this limit.
   Result<std::shared_ptr<const planner::Plan>> fitting_plan(std::int64_t limit_bytes) const;
-  // The smallest limit for which there is a fitting plan.
+  // The smallest limit for which there is a fitting plan, with what code takes now.
   Result<FoundFloor> floor() const;
 
  private:
   Outcome resolve_options(const PlanFlags& flags);
+  const device::Device& device() const;
+  std::int64_t code_bytes() const;
   Result<executor::ProgramPlan> plan_within(const planner::PlanOptions& options) const;
 
   std::shared_ptr<const executor::ProgramCompiler> compiler_;
@@ -71,6 +74,7 @@ class PlannedProgram {
   std::unique_ptr<planner::PlanCache> fallback_plans_;
   std::string not_compiled_;
   planner::PlanOptions options_;
+  std::int64_t limit_bytes_ = planner::kUnlimited;
   memory::Tiers tiers_;
   std::shared_ptr<const planner::Plan> unlimited_;
 };

@@ -196,8 +196,9 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  return MemoryNeeds{floor.bytes + live_.fixed_bytes_beside(leaves),
-                     free_plan->peak_bytes + live_.bytes_beside(leaves)};
+  const std::int64_t code = budget_->device().overhead_bytes();
+  return MemoryNeeds{floor.bytes + live_.fixed_bytes_beside(leaves) + code,
+                     free_plan->peak_bytes + live_.bytes_beside(leaves) + code};
 }
 
 }  // namespace plimsoll::trace
