@@ -44,6 +44,7 @@ Result<std::shared_ptr<device::KernelProvider>> CudaKernels::create(
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto products, kernels::cuda::ProductLibrary::create(
                          gpu->context(), gpu->libraries().products, gpu->libraries().allows_tf32));
+  gpu->use_small_copies();
   return std::shared_ptr<device::KernelProvider>(
       new CudaKernels(std::move(gpu), std::move(*compiler), std::move(products)));
 }

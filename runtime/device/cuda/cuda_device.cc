@@ -58,6 +58,14 @@ void CudaDevice::deallocate(void* pointer, std::int64_t bytes) {
   memory_->deallocate(pointer, bytes);
 }
 
+void CudaDevice::use_small_copies() {
+  if (small_copies_ != nullptr) return;
+  auto made = SmallCopies::create(context_);
+  if (!made.ok()) return;
+  small_copies_ = std::move(*made);
+  copies_.store(small_copies_.get(), std::memory_order_release);
+}
+
 void CudaDevice::release_kept() { memory_->release_kept(); }
 
 Result<void*> CudaDevice::allocate_host(std::int64_t bytes) { return pinned_->allocate(bytes); }

@@ -12,6 +12,7 @@
 #include "runtime/device/cuda/device_memory.h"
 #include "runtime/device/cuda/libraries/libraries.h"
 #include "runtime/device/cuda/pinned_memory.h"
+#include "runtime/device/cuda/small_copies.h"
 #include "runtime/device/device.h"
 #include "runtime/device/shared_device.h"
 
@@ -46,6 +47,11 @@ class CudaDevice final : public SharedDevice {
   const Facts& facts() const { return context_->facts(); }
   const Libraries& libraries() const { return libraries_; }
   PinnedMemory& pinned() { return *pinned_; }
+  // From now on small copies in graphs are a kernel's, whose code is loaded here, where the driver
+  // takes it. For one thread at a time.
+  void use_small_copies();
+  // Null: they are the driver's.
+  const SmallCopies* small_copies() const { return copies_.load(std::memory_order_acquire); }
   const DeviceMemory& memory() const { return *memory_; }
 
  private:
@@ -60,6 +66,8 @@ class CudaDevice final : public SharedDevice {
   const std::unique_ptr<DeviceMemory> memory_;
   const std::unique_ptr<PinnedMemory> pinned_;
   const Libraries libraries_;
+  std::shared_ptr<const SmallCopies> small_copies_;
+  std::atomic<const SmallCopies*> copies_{nullptr};  // small_copies_, for any thread
 };
 
 }  // namespace plimsoll::device::cuda

@@ -119,10 +119,29 @@ Status CudaStream::copy(void* destination, const void* source, std::int64_t byte
     case CopyKind::device_to_host:
       return context_->call(&Driver::copy_to_host, destination, address(source), size, handle_);
     case CopyKind::device_to_device:
+      if (captured_ != nullptr && may_be_small(destination, source, bytes)) {
+        return copy_by_kernel(destination, source, bytes);
+      }
       break;
   }
   return context_->call(&Driver::copy_on_device, address(destination), address(source), size,
                         handle_);
+}
+
+bool CudaStream::may_be_small(const void* to, const void* from, std::int64_t bytes) const {
+  return device_.small_copies() != nullptr && bytes <= SmallCopies::kMostBytes &&
+         (address(to) | address(from)) % SmallCopies::kPiece == 0;
+}
+
+Status CudaStream::copy_by_kernel(void* to, const void* from, std::int64_t bytes) {
+  constexpr std::uint64_t kOfBlock = SmallCopies::kPiece * SmallCopies::kThreads;
+  const auto size = static_cast<std::uint64_t>(bytes);
+  const Entry entry{device_.small_copies()->function(),
+                    static_cast<std::uint32_t>((size + kOfBlock - 1) / kOfBlock),
+                    SmallCopies::kThreads};
+  // The last parameter is as wide as a pointer, and none.
+  std::array<const void*, 3> parameters{to, from, reinterpret_cast<const void*>(size)};
+  return launch_entry(entry, parameters);
 }
 
 Status CudaStream::launch(const Kernel& kernel, const KernelArguments& arguments) {

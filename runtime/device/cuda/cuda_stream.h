@@ -102,6 +102,8 @@ class CudaStream final : public Stream {
 
  private:
   struct HostCall;
+  bool may_be_small(const void* to, const void* from, std::int64_t bytes) const;
+  Status copy_by_kernel(void* to, const void* from, std::int64_t bytes);
   CudaStream(CudaDevice& device, std::shared_ptr<const Context> context, StreamHandle handle,
              std::shared_ptr<Reports> reports);
 

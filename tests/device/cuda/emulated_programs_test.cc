@@ -132,20 +132,23 @@ TEST_F(EmulatedPrograms, EqualInstructionsShareAModuleAndLetItGo) {
   open(Schedule::late, 1);
   if (IsSkipped()) return;
   const auto module = of("f32[100] add(a, b)"), again = of("f32[100] add(a, b)");
+  // That of small copies is there.
+  const std::int64_t loaded = driver_->calls("cuModuleLoadDataEx");
+  const std::int64_t code = provider_->statistics().code_bytes;
   {
     const auto first = provider_->kernel(*module->entry()->root());
     ASSERT_TRUE(first.ok()) << first.status().to_string();
     const auto second = provider_->kernel(*again->entry()->root());
     EXPECT_EQ(*first, *second);
-    EXPECT_EQ(driver_->calls("cuModuleLoadDataEx"), 1);
+    EXPECT_EQ(driver_->calls("cuModuleLoadDataEx"), loaded + 1);
     // Compiled, or kept on disk by an earlier run.
     const KernelStatistics made = provider_->statistics();
     EXPECT_EQ(made.kernels_compiled + made.kernels_loaded, 1);
     EXPECT_EQ(provider_->statistics().cache_hits, 1);
-    EXPECT_GT(provider_->statistics().code_bytes, 0);
+    EXPECT_GT(provider_->statistics().code_bytes, code);
   }
   EXPECT_EQ(driver_->calls("cuModuleUnload"), 1);
-  EXPECT_EQ(provider_->statistics().code_bytes, 0);
+  EXPECT_EQ(provider_->statistics().code_bytes, code);
   EXPECT_GT(provider_->statistics().peak_code_bytes, 0);
 }
 
@@ -163,6 +166,64 @@ TEST_F(EmulatedPrograms, WhatHasNoKernelIsNamed) {
   EXPECT_NE(parameter.status().message().find("cuda:0: no kernel for 'parameter'"),
             std::string::npos)
       << parameter.status().message();
+}
+
+// A loop whose states change places: each round copies them, of 16 bytes and a rest.
+TEST_F(EmulatedPrograms, SmallCopiesOfAGraphAreAKernels) {
+  open(Schedule::late, 1);
+  if (IsSkipped()) return;
+  const auto module = ir::parse_module(R"(
+HloModule turns
+body {
+  s = (s32[], f32[37], f32[37]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[37] get-tuple-element(s), index=1
+  b = f32[37] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  c = f32[37] add(a, b)
+  ROOT r = (s32[], f32[37], f32[37]) tuple(next, b, c)
+}
+condition {
+  s = (s32[], f32[37], f32[37]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  a = f32[37] parameter(0)
+  b = f32[37] parameter(1)
+  zero = s32[] constant(0)
+  state = (s32[], f32[37], f32[37]) tuple(zero, a, b)
+  done = (s32[], f32[37], f32[37]) while(state), condition=condition, body=body
+  x = f32[37] get-tuple-element(done), index=1
+  y = f32[37] get-tuple-element(done), index=2
+  ROOT r = (f32[37], f32[37]) tuple(x, y)
+})",
+                                       "turns")
+                          .value();
+  const auto arguments = cases::random_arguments(*module, 3);
+  std::string error;
+  const auto cpu = backend::create_kernels(cpu_device()).value();
+  const ir::Literal expected = testing::run_unlimited(*module, arguments, *cpu, true, error);
+  ASSERT_EQ(error, "");
+  const auto program = executor::Program::create(module->clone(), *provider_, {}).value();
+  planner::PlanOptions options;
+  options.parameters = planner::default_residency(program->module());
+  const auto budget = memory::Budget::create(device_, planner::kUnlimited);
+  const auto executable = executor::make_executable(program, options, options, *budget);
+  ASSERT_TRUE(executable.ok()) << executable.status().to_string();
+  std::vector<std::int64_t> copies;
+  for (int run = 0; run < 3; ++run) {
+    const std::int64_t before = driver_->calls("cuMemcpyDtoDAsync_v2");
+    const auto result = executor::run_on_host(**executable, *budget, arguments);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(cases::compare_bits(expected, *result), "") << run;
+    copies.push_back(driver_->calls("cuMemcpyDtoDAsync_v2") - before);
+  }
+  EXPECT_GE(copies[0], 5);  // by the stream
+  EXPECT_EQ(copies[1], 0);
+  EXPECT_GT(driver_->calls("cuGraphLaunch"), 0);
 }
 
 TEST(CudaKernels, AreForGpusAlone) {

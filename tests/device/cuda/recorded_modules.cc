@@ -2,6 +2,7 @@
 // The recording driver's modules, launches and graphs.
 #include <cstring>
 
+#include "runtime/device/cuda/small_copies.h"
 #include "tests/device/cuda/recording_driver_impl.h"
 
 namespace plimsoll::device::cuda {
@@ -15,6 +16,11 @@ std::size_t count_parameters(const std::string& text, const std::string& entry) 
   std::size_t count = 0;
   for (at = text.find(".param", at); at < end; at = text.find(".param", at + 1)) ++count;
   return count;
+}
+
+// Whether a parameter says how many bytes there are, instead of where something lies.
+bool is_size(const FunctionObject& function, std::size_t parameter) {
+  return function.name == SmallCopies::kEntry && parameter == 2;
 }
 
 }  // namespace
@@ -97,7 +103,7 @@ DriverResult RecordingDriver::Impl::launch_kernel(FunctionHandle function, unsig
   for (std::size_t i = 0; i < function->pointers; ++i) {
     void* const pointer = *static_cast<void**>(parameters[i]);
     pointers.push_back(pointer);
-    if (pointer == nullptr) continue;
+    if (pointer == nullptr || is_size(*function, i)) continue;
     if (reinterpret_cast<Address>(pointer) % 4 != 0) violations.push_back(what + ": alignment");
     const bool on_host = is_pinned(pointer, 1);
     if (!on_host && !is_address(pointer)) {
@@ -112,8 +118,9 @@ DriverResult RecordingDriver::Impl::launch_kernel(FunctionHandle function, unsig
       return;
     }
     std::vector<void*> usable;
-    for (void* const pointer : pointers) {
-      usable.push_back(pointer == nullptr ? nullptr : translated(pointer));
+    for (std::size_t i = 0; i < pointers.size(); ++i) {
+      const bool is_pointer = pointers[i] != nullptr && !is_size(*function, i);
+      usable.push_back(is_pointer ? translated(pointers[i]) : pointers[i]);
     }
     function->run(shape, usable);
   };

@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 
+#include "runtime/device/cuda/small_copies.h"
 #include "tests/device/cuda/recording_driver_impl.h"
 
 namespace plimsoll::device::cuda {
@@ -81,6 +83,11 @@ RecordingDriver::RecordingDriver(const RecordingOptions& options) {
       continue;
     }
     impl_ = std::move(made);
+    register_module(
+        SmallCopies::text(),
+        {{SmallCopies::kEntry, [](const LaunchShape& /*shape*/, std::span<void* const> parameters) {
+            std::memcpy(parameters[0], parameters[1], reinterpret_cast<std::size_t>(parameters[2]));
+          }}});
     return;
   }
   std::abort();  // too many at a time
