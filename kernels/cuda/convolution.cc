@@ -13,7 +13,6 @@ namespace plimsoll::kernels::cuda {
 namespace {
 
 using device::cuda::Cudnn;
-using device::cuda::DnnChoice;
 using device::cuda::DnnHandle;
 
 const char* name_of(ConvolutionMode mode) {
@@ -32,13 +31,14 @@ class Convolution final : public device::Kernel {
  public:
   Convolution(std::shared_ptr<const ConvolutionLibrary> library, const ConvolutionShape& shape,
               std::shared_ptr<const device::Kernel> reorder,
-              std::unique_ptr<const ConvolutionDescription> description, const DnnChoice& choice)
+              std::unique_ptr<const ConvolutionDescription> description,
+              const ConvolutionAlgorithm& algorithm)
       : library_(std::move(library)),
         shape_(shape),
         name_(name_of(shape.mode)),
         reorder_(std::move(reorder)),
         description_(std::move(description)),
-        choice_(choice) {
+        algorithm_(algorithm) {
     if (reorder_ == nullptr) return;
     filters_bytes_ = aligned_bytes(shape.filter_elements() * ir::dtype_bytes(shape.dtype));
     reorder_bytes_ = aligned_bytes(reorder_->workspace_bytes());
@@ -46,7 +46,7 @@ class Convolution final : public device::Kernel {
 
   // The workspace: filters in the library's order, what reordering needs, the algorithm's.
   std::int64_t workspace_bytes() const override {
-    return filters_bytes_ + reorder_bytes_ + static_cast<std::int64_t>(choice_.workspace_bytes);
+    return filters_bytes_ + reorder_bytes_ + static_cast<std::int64_t>(algorithm_.workspace_bytes);
   }
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override {
     auto* const filters = static_cast<std::byte*>(arguments.workspace);
@@ -68,7 +68,7 @@ class Convolution final : public device::Kernel {
     const auto work = [&](DnnHandle handle) -> Status {
       PLIMSOLL_RETURN_IF_ERROR(
           device::cuda::call(library_->functions(), &Cudnn::set_stream, handle, on.handle()));
-      return description_->run(handle, choice_, x, w, y, result, between + reorder_bytes_);
+      return description_->run(handle, algorithm_, x, w, y, result, between + reorder_bytes_);
     };
     // The library loads code when it is first needed.
     const Status status = is_loaded_ ? library_->run(work) : library_->load(work);
@@ -90,7 +90,7 @@ class Convolution final : public device::Kernel {
   const std::string name_;
   const std::shared_ptr<const device::Kernel> reorder_;
   const std::unique_ptr<const ConvolutionDescription> description_;
-  const DnnChoice choice_;
+  const ConvolutionAlgorithm algorithm_;
   std::int64_t filters_bytes_ = 0, reorder_bytes_ = 0;
   mutable std::atomic<bool> is_loaded_{false};
 };
@@ -114,18 +114,18 @@ Result<std::shared_ptr<const device::Kernel>> make_convolution(
     std::shared_ptr<const ConvolutionLibrary> library, const ConvolutionShape& shape,
     std::shared_ptr<const device::Kernel> reorder) {
   std::unique_ptr<const ConvolutionDescription> description;
-  DnnChoice choice;
+  ConvolutionAlgorithm algorithm;
   const Status chosen = library->load([&](DnnHandle handle) -> Status {
     PLIMSOLL_ASSIGN_OR_RETURN(
         description,
         ConvolutionDescription::create(library->functions(), shape, library->allows_tf32()));
-    PLIMSOLL_ASSIGN_OR_RETURN(choice, description->choose(handle, most_workspace_bytes(shape)));
+    PLIMSOLL_ASSIGN_OR_RETURN(algorithm, description->choose(handle, most_workspace_bytes(shape)));
     return ok_status();
   });
   if (chosen.code() == StatusCode::unimplemented) return std::shared_ptr<const device::Kernel>();
   PLIMSOLL_RETURN_IF_ERROR(chosen);
   return std::shared_ptr<const device::Kernel>(std::make_shared<Convolution>(
-      std::move(library), shape, std::move(reorder), std::move(description), choice));
+      std::move(library), shape, std::move(reorder), std::move(description), algorithm));
 }
 
 }  // namespace plimsoll::kernels::cuda

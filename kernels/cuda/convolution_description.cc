@@ -37,6 +37,12 @@ std::vector<int> ints(const std::vector<std::int64_t>& values) {
   return {values.begin(), values.end()};
 }
 
+// It refuses some shapes as parameters that are wrong.
+bool has_none(DnnResult result) {
+  const int kind = static_cast<int>(result) / 1000;
+  return kind == 2 || kind == 3;
+}
+
 bool adds_products(ConvolutionMode mode, int algorithm) {
   switch (mode) {
     case ConvolutionMode::forward:
@@ -119,46 +125,67 @@ Status ConvolutionDescription::open() {
               static_cast<int>(shape_.groups));
 }
 
-Result<DnnChoice> ConvolutionDescription::choose(DnnHandle handle,
-                                                 std::int64_t most_workspace_bytes) const {
-  using device::cuda::call;
-  std::array<DnnChoice, 16> choices;
-  int count = 0;
+DnnResult ConvolutionDescription::candidates(DnnHandle handle, std::span<DnnChoice> choices,
+                                             int* count) const {
   const int most = static_cast<int>(choices.size());
   switch (shape_.mode) {
     case ConvolutionMode::forward:
-      PLIMSOLL_RETURN_IF_ERROR(call(library_, &Cudnn::choose_forward, handle, x_, w_, convolution_,
-                                    y_, most, &count, choices.data()));
-      break;
+      return library_.choose_forward(handle, x_, w_, convolution_, y_, most, count, choices.data());
     case ConvolutionMode::input_gradient:
-      PLIMSOLL_RETURN_IF_ERROR(call(library_, &Cudnn::choose_backward_data, handle, w_, y_,
-                                    convolution_, x_, most, &count, choices.data()));
-      break;
+      return library_.choose_backward_data(handle, w_, y_, convolution_, x_, most, count,
+                                           choices.data());
     case ConvolutionMode::filter_gradient:
-      PLIMSOLL_RETURN_IF_ERROR(call(library_, &Cudnn::choose_backward_filter, handle, x_, y_,
-                                    convolution_, w_, most, &count, choices.data()));
       break;
   }
+  return library_.choose_backward_filter(handle, x_, y_, convolution_, w_, most, count,
+                                         choices.data());
+}
+
+DnnResult ConvolutionDescription::workspace(DnnHandle handle, int algorithm,
+                                            std::size_t* bytes) const {
+  switch (shape_.mode) {
+    case ConvolutionMode::forward:
+      return library_.forward_workspace(handle, x_, w_, convolution_, y_, algorithm, bytes);
+    case ConvolutionMode::input_gradient:
+      return library_.backward_data_workspace(handle, w_, y_, convolution_, x_, algorithm, bytes);
+    case ConvolutionMode::filter_gradient:
+      break;
+  }
+  return library_.backward_filter_workspace(handle, x_, y_, convolution_, w_, algorithm, bytes);
+}
+
+// The library proposes for its own idea of math; what it does by the math that was set, and the
+// workspace for it, is asked for each.
+Result<ConvolutionAlgorithm> ConvolutionDescription::choose(
+    DnnHandle handle, std::int64_t most_workspace_bytes) const {
+  std::array<DnnChoice, 16> choices;
+  int count = 0;
+  const DnnResult proposed = candidates(handle, choices, &count);
+  if (has_none(proposed)) return unimplemented("cuDNN has no algorithm for it");
+  if (proposed != DnnResult::success) {
+    return device::cuda::failure(library_, proposed, "cudnnGetConvolution...Algorithm_v7");
+  }
   for (const DnnChoice& choice : std::span(choices).first(static_cast<std::size_t>(count))) {
-    const bool is_narrower =
-        shape_.dtype == DType::f32 && !allows_tf32_ && choice.math != DnnMath::no_tensor_cores;
-    if (choice.state == DnnResult::success &&
-        choice.determinism == device::cuda::kDnnDeterministic && !is_narrower &&
-        choice.workspace_bytes <= static_cast<std::size_t>(most_workspace_bytes) &&
-        adds_products(shape_.mode, choice.algorithm)) {
-      // What it was chosen for.
-      if (choice.math != math()) {
-        PLIMSOLL_RETURN_IF_ERROR(
-            call(library_, &Cudnn::convolution_set_math, convolution_, choice.math));
-      }
-      return choice;
+    if (choice.state != DnnResult::success ||
+        choice.determinism != device::cuda::kDnnDeterministic ||
+        !adds_products(shape_.mode, choice.algorithm)) {
+      continue;
+    }
+    ConvolutionAlgorithm algorithm{choice.algorithm, 0};
+    const DnnResult result = workspace(handle, algorithm.number, &algorithm.workspace_bytes);
+    if (has_none(result)) continue;
+    if (result != DnnResult::success) {
+      return device::cuda::failure(library_, result, "cudnnGetConvolution...WorkspaceSize");
+    }
+    if (algorithm.workspace_bytes <= static_cast<std::size_t>(most_workspace_bytes)) {
+      return algorithm;
     }
   }
   return unimplemented("cuDNN has no algorithm for it");
 }
 
-Status ConvolutionDescription::run(DnnHandle handle, const DnnChoice& choice, const void* x,
-                                   const void* w, const void* y, void* result,
+Status ConvolutionDescription::run(DnnHandle handle, const ConvolutionAlgorithm& algorithm,
+                                   const void* x, const void* w, const void* y, void* result,
                                    void* workspace) const {
   using device::cuda::call;
   static constexpr float kOne = 1, kZero = 0;
@@ -169,15 +196,15 @@ Status ConvolutionDescription::run(DnnHandle handle, const DnnChoice& choice, co
   switch (shape_.mode) {
     case ConvolutionMode::forward:
       return call(library_, &Cudnn::forward, handle, one, x_, x, w_, w, convolution_,
-                  choice.algorithm, workspace, choice.workspace_bytes, zero, y_, result);
+                  algorithm.number, workspace, algorithm.workspace_bytes, zero, y_, result);
     case ConvolutionMode::input_gradient:
       return call(library_, &Cudnn::backward_data, handle, one, w_, w, y_, y, convolution_,
-                  choice.algorithm, workspace, choice.workspace_bytes, zero, x_, result);
+                  algorithm.number, workspace, algorithm.workspace_bytes, zero, x_, result);
     case ConvolutionMode::filter_gradient:
       break;
   }
   return call(library_, &Cudnn::backward_filter, handle, one, x_, x, y_, y, convolution_,
-              choice.algorithm, workspace, choice.workspace_bytes, zero, w_, result);
+              algorithm.number, workspace, algorithm.workspace_bytes, zero, w_, result);
 }
 
 }  // namespace plimsoll::kernels::cuda

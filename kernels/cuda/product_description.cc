@@ -163,8 +163,13 @@ Result<BlasChoice> ProductDescription::choose(BlasHandle handle,
   int count = 0;
   Status status = set_preference(preference, most_workspace_bytes);
   if (status.ok()) {
-    status = device::cuda::call(library_, &Cublaslt::choose, handle, operation_, a_, b_, d_, d_,
-                                preference, 1, &choice, &count);
+    const BlasResult result =
+        library_.choose(handle, operation_, a_, b_, d_, d_, preference, 1, &choice, &count);
+    // It refuses some shapes as values that are wrong.
+    status = result == BlasResult::success ? ok_status()
+             : result == BlasResult::invalid_value
+                 ? unimplemented("cuBLASLt has no algorithm for it")
+                 : device::cuda::failure(library_, result, "cublasLtMatmulAlgoGetHeuristic");
   }
   (void)library_.preference_destroy(preference);
   PLIMSOLL_RETURN_IF_ERROR(status);

@@ -91,6 +91,8 @@ struct RecordingCudnn::Impl {
   // Algorithms for descriptors that belong together; none, with a note, else.
   DnnResult offer(DnnHandle handle, DnnTensor x, DnnFilter w, DnnConvolution convolution,
                   DnnTensor y, int algorithm, int most, int* count, DnnChoice* choices);
+  DnnResult workspace(DnnHandle handle, DnnTensor x, DnnFilter w, DnnConvolution convolution,
+                      DnnTensor y, int algorithm, std::size_t* bytes);
   DnnResult convolve(DnnHandle handle, RecordedDirection direction, const void* one, DnnTensor x,
                      const void* at_x, DnnFilter w, const void* at_w, DnnConvolution convolution,
                      int algorithm, void* workspace, std::size_t bytes, const void* zero,
@@ -225,18 +227,42 @@ DnnResult DnnImpl::offer(DnnHandle handle, DnnTensor x, DnnFilter w, DnnConvolut
     return DnnResult::bad_parameter;
   }
   const bool is_f32 = made.x.type == DnnType::f32;
-  const auto one = [&](int which, std::size_t workspace, int determinism, DnnMath math) {
-    choices[(*count)++] = {which, DnnResult::success, 1, workspace, determinism, math, {}};
+  const auto one = [&](int which, int determinism, DnnMath math) {
+    choices[(*count)++] = {which, DnnResult::success, 1, kWorkspaceBytes, determinism, math, {}};
   };
   *count = 0;
-  one(algorithm, kWorkspaceBytes, 0, convolution->math);
-  one(6, kWorkspaceBytes, 1, convolution->math);
-  one(algorithm, std::size_t{1} << 40, 1, convolution->math);
-  if (is_f32 && convolution->math == DnnMath::no_tensor_cores) {
-    one(algorithm, kWorkspaceBytes, 1, DnnMath::as_it_likes);
-  }
-  one(algorithm, kWorkspaceBytes, 1, convolution->math);
+  one(algorithm, 0, convolution->math);
+  one(6, 1, convolution->math);
+  if (algorithm == kDnnForwardPrecomputedGemm) one(kDnnForwardGemm, 1, convolution->math);
+  one(algorithm, 1, is_f32 ? DnnMath::as_it_likes : convolution->math);
   return DnnResult::success;
+}
+
+DnnResult DnnImpl::workspace(DnnHandle handle, DnnTensor x, DnnFilter w, DnnConvolution convolution,
+                             DnnTensor y, int algorithm, std::size_t* bytes) {
+  RecordedConvolution made;
+  if (!has_context(handle, "cudnnGetConvolution...WorkspaceSize") ||
+      !fits(x, w, convolution, y, &made)) {
+    return DnnResult::bad_parameter;
+  }
+  *bytes = algorithm == 1 ? kWorkspaceBytes : std::size_t{1} << 40;
+  return DnnResult::success;
+}
+
+DnnResult DnnImpl::forward_workspace(DnnHandle handle, DnnTensor x, DnnFilter w,
+                                     DnnConvolution convolution, DnnTensor y, int algorithm,
+                                     std::size_t* bytes) {
+  return workspace(handle, x, w, convolution, y, algorithm, bytes);
+}
+DnnResult DnnImpl::backward_data_workspace(DnnHandle handle, DnnFilter w, DnnTensor y,
+                                           DnnConvolution convolution, DnnTensor x, int algorithm,
+                                           std::size_t* bytes) {
+  return workspace(handle, x, w, convolution, y, algorithm, bytes);
+}
+DnnResult DnnImpl::backward_filter_workspace(DnnHandle handle, DnnTensor x, DnnTensor y,
+                                             DnnConvolution convolution, DnnFilter w, int algorithm,
+                                             std::size_t* bytes) {
+  return workspace(handle, x, w, convolution, y, algorithm, bytes);
 }
 
 DnnResult DnnImpl::choose_forward(DnnHandle handle, DnnTensor x, DnnFilter w,

@@ -13,10 +13,10 @@ namespace plimsoll::device::cuda {
 // cuDNN for tests, without a GPU, as recording_cublaslt.h has cuBLASLt: the whole table of
 // cudnn.def for GPUs of a recording driver. Against the contract are, besides handles and
 // descriptors that are not there: tensors and filters that do not belong together, or are neither
-// channels first nor last as the filters are; an algorithm that was not chosen for these
-// descriptors, less workspace than it needs, math other than it was chosen for. It offers
-// algorithms that must not be taken first: of other bits in every run, by transforms, of too much
-// workspace, by tensor cores for f32. Thread-safe. One a driver, which must outlive it.
+// channels first nor last as the filters are; an algorithm that must not be taken, less workspace
+// than it needs, math by tensor cores for f32. It offers first what must not be taken: algorithms
+// of other bits in every run, by transforms, of too much workspace. Thread-safe. One a driver,
+// which must outlive it.
 class RecordingCudnn {
  public:
   // What the GPU's memory has less for a handle, and for the first convolution of each kind.
