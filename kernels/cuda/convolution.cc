@@ -46,7 +46,8 @@ class Convolution final : public device::Kernel {
 
   // The workspace: filters in the library's order, what reordering needs, the algorithm's.
   std::int64_t workspace_bytes() const override {
-    return filters_bytes_ + reorder_bytes_ + static_cast<std::int64_t>(algorithm_.workspace_bytes);
+    return filters_bytes_ + reorder_bytes_ +
+           with_room_to_align(static_cast<std::int64_t>(algorithm_.workspace_bytes));
   }
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override {
     auto* const filters = static_cast<std::byte*>(arguments.workspace);
@@ -68,7 +69,8 @@ class Convolution final : public device::Kernel {
     const auto work = [&](DnnHandle handle) -> Status {
       PLIMSOLL_RETURN_IF_ERROR(
           device::cuda::call(library_->functions(), &Cudnn::set_stream, handle, on.handle()));
-      return description_->run(handle, algorithm_, x, w, y, result, between + reorder_bytes_);
+      return description_->run(handle, algorithm_, x, w, y, result,
+                               aligned_workspace(between + reorder_bytes_));
     };
     // The library loads code when it is first needed.
     const Status status = is_loaded_ ? library_->run(work) : library_->load(work);

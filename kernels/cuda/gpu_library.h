@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/alignment.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/cuda_stream.h"
 
@@ -90,6 +91,18 @@ class GpuLibrary {
   mutable std::mutex mutex_;
   mutable std::int64_t taken_bytes_ = 0, counted_bytes_ = 0;
 };
+
+// Where a library's workspace begins: at a multiple of so many bytes. A kernel's own begins where
+// every buffer does, and has room for what is left out.
+inline constexpr std::int64_t kWorkspaceAlignment = 256;
+constexpr std::int64_t with_room_to_align(std::int64_t workspace_bytes) {
+  return workspace_bytes == 0 ? 0 : workspace_bytes + kWorkspaceAlignment - kBufferAlignment;
+}
+inline void* aligned_workspace(void* kernels) {
+  constexpr auto kAlignment = static_cast<std::uintptr_t>(kWorkspaceAlignment);
+  const auto address = reinterpret_cast<std::uintptr_t>(kernels);
+  return reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
+}
 
 // What a launch on the stream comes to by which a library's call has failed. A library may do what
 // can't be captured: then it is UNIMPLEMENTED, and the run goes on without a graph.

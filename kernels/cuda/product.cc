@@ -40,7 +40,7 @@ class Product final : public device::Kernel {
     return status;
   }
   std::int64_t workspace_bytes() const override {
-    return static_cast<std::int64_t>(choice_.workspace_bytes);
+    return with_room_to_align(static_cast<std::int64_t>(choice_.workspace_bytes));
   }
   device::KernelOrigin origin() const override { return device::KernelOrigin::library; }
   const std::string& name() const override { return name_; }
@@ -67,7 +67,8 @@ class Product final : public device::Kernel {
         description_->one(), static_cast<const void*>(a), description_->a(),
         static_cast<const void*>(b), description_->b(), description_->zero(),
         static_cast<const void*>(d), description_->d(), static_cast<void*>(d), description_->d(),
-        &choice_.algorithm, arguments.workspace, choice_.workspace_bytes, stream);
+        &choice_.algorithm, aligned_workspace(arguments.workspace), choice_.workspace_bytes,
+        stream);
   }
 
   const std::shared_ptr<const ProductLibrary> library_;

@@ -339,7 +339,7 @@ BlasResult Impl::multiply(BlasHandle handle, BlasOperation operation, const void
   const int parts = static_cast<int>(word(kParts));
   const std::int64_t needed = parts > 1 ? asked->parts_bytes(parts) : 0;
   if (static_cast<std::int64_t>(workspace_bytes) < needed || (needed > 0 && workspace == nullptr) ||
-      reinterpret_cast<Address>(workspace) % 16 != 0) {
+      reinterpret_cast<Address>(workspace) % 256 != 0) {
     return violate(BlasResult::invalid_value, "cublasLtMatmul: its workspace");
   }
   const std::pair<const void*, std::uint64_t> aligned[] = {

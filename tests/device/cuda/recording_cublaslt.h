@@ -20,7 +20,8 @@ namespace plimsoll::device::cuda {
 //   side alone;
 // - preferences that leave anything to the library that may change bits from run to run, or f32;
 // - an algorithm with other matrices than those that it was chosen for, or with less workspace;
-// - pointers that are aligned worse than was said, factors other than 1 and 0.
+// - pointers that are aligned worse than was said, or than 256 bytes (the workspace), factors other
+// than 1 and 0.
 //
 // Products are work of the driver's streams and graphs, with every byte of the operands, of the
 // result and of the workspace that they touch; they are computed then, by the host. Where workspace

@@ -46,8 +46,7 @@ std::vector<std::int64_t> dense(const std::vector<std::int64_t>& dims, bool is_c
 }
 
 std::int64_t bytes_of(const RecordedTensor& tensor) {
-  const std::int64_t each = tensor.type == DnnType::f64 ? 8 : tensor.type == DnnType::f32 ? 4 : 2;
-  return tensor.elements() * each;
+  return tensor.elements() * (tensor.type == DnnType::f32 ? 4 : 2);
 }
 
 constexpr std::size_t kWorkspaceBytes = 48;
@@ -178,8 +177,7 @@ DnnResult DnnImpl::convolution_destroy(DnnConvolution convolution) {
 DnnResult DnnImpl::convolution_set(DnnConvolution convolution, int rank, const int* padding,
                                    const int* strides, const int* dilations, DnnMode mode,
                                    DnnType compute) {
-  if (!is_live(convolution) || rank < 2 || rank > 3 ||
-      (compute != DnnType::f32 && compute != DnnType::f64)) {
+  if (!is_live(convolution) || rank < 2 || rank > 3 || compute != DnnType::f32) {
     return violate(DnnResult::bad_parameter, "cudnnSetConvolutionNdDescriptor");
   }
   RecordedConvolution& set = convolution->convolution;
@@ -292,23 +290,22 @@ DnnResult DnnImpl::convolve(DnnHandle handle, RecordedDirection direction, const
   if (!driver.is_live(driver.streams, handle->stream)) {
     return violate(DnnResult::bad_parameter, "cudnnConvolution...: no stream");
   }
-  const bool is_long = made.x.type == DnnType::f64;
-  const auto number = [&](const void* factor) {
-    return is_long ? *static_cast<const double*>(factor) : *static_cast<const float*>(factor);
-  };
+  const auto number = [](const void* factor) { return *static_cast<const float*>(factor); };
   if (number(one) != 1 || number(zero) != 0) {
     return violate(DnnResult::bad_parameter, "cudnnConvolution...: factors");
   }
-  const bool is_half = made.x.type == DnnType::f16 || made.x.type == DnnType::bf16;
+  const bool is_half = made.x.type != DnnType::f32;
   const DnnMath math = is_half ? DnnMath::tensor_cores : DnnMath::no_tensor_cores;
   if (algorithm != 1 || bytes < kWorkspaceBytes || workspace == nullptr ||
       convolution->math != math) {
     return violate(DnnResult::bad_parameter, "cudnnConvolution...: algorithm, workspace or math");
   }
-  for (const void* const pointer : {at_x, at_w, at_y, static_cast<const void*>(workspace)}) {
-    if (reinterpret_cast<Address>(pointer) % 16 != 0) {
-      return violate(DnnResult::bad_parameter, "cudnnConvolution...: alignment");
-    }
+  for (const void* const pointer : {at_x, at_w, at_y}) {
+    if (reinterpret_cast<Address>(pointer) % 16 == 0) continue;
+    return violate(DnnResult::bad_parameter, "cudnnConvolution...: alignment");
+  }
+  if (reinterpret_cast<Address>(workspace) % 256 != 0) {
+    return violate(DnnResult::bad_parameter, "cudnnConvolution...: its workspace");
   }
   if (!loaded.contains(direction)) {
     if (!driver.memory().take(code_bytes)) return DnnResult::device_allocation_failed;
