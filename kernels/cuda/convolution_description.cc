@@ -22,8 +22,6 @@ using ir::DType;
 // Of a dtype that read_convolution lets through.
 DnnType type_of(DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return DnnType::f64;
     case DType::f16:
       return DnnType::f16;
     case DType::bf16:
@@ -76,9 +74,8 @@ ConvolutionDescription::~ConvolutionDescription() {
 }
 
 DnnMath ConvolutionDescription::math() const {
-  if (shape_.dtype == DType::f16 || shape_.dtype == DType::bf16) return DnnMath::tensor_cores;
-  if (shape_.dtype == DType::f32 && allows_tf32_) return DnnMath::as_it_likes;
-  return DnnMath::no_tensor_cores;
+  if (shape_.dtype != DType::f32) return DnnMath::tensor_cores;
+  return allows_tf32_ ? DnnMath::as_it_likes : DnnMath::no_tensor_cores;
 }
 
 Status ConvolutionDescription::open() {
@@ -118,8 +115,7 @@ Status ConvolutionDescription::open() {
       call(library_, &Cudnn::convolution_set, convolution_, static_cast<int>(padding.size()),
            static_cast<const int*>(padding.data()), static_cast<const int*>(strides.data()),
            static_cast<const int*>(dilations.data()),
-           shape_.is_flipped ? DnnMode::convolution : DnnMode::cross_correlation,
-           shape_.dtype == DType::f64 ? DnnType::f64 : DnnType::f32));
+           shape_.is_flipped ? DnnMode::convolution : DnnMode::cross_correlation, DnnType::f32));
   PLIMSOLL_RETURN_IF_ERROR(call(library_, &Cudnn::convolution_set_math, convolution_, math()));
   return call(library_, &Cudnn::convolution_set_groups, convolution_,
               static_cast<int>(shape_.groups));
@@ -189,10 +185,8 @@ Status ConvolutionDescription::run(DnnHandle handle, const ConvolutionAlgorithm&
                                    void* workspace) const {
   using device::cuda::call;
   static constexpr float kOne = 1, kZero = 0;
-  static constexpr double kLongOne = 1, kLongZero = 0;
-  const bool is_long = shape_.dtype == DType::f64;
-  const void* const one = is_long ? static_cast<const void*>(&kLongOne) : &kOne;
-  const void* const zero = is_long ? static_cast<const void*>(&kLongZero) : &kZero;
+  const void* const one = &kOne;
+  const void* const zero = &kZero;
   switch (shape_.mode) {
     case ConvolutionMode::forward:
       return call(library_, &Cudnn::forward, handle, one, x_, x, w_, w, convolution_,

@@ -88,8 +88,8 @@ std::optional<ConvolutionShape> read_convolution(const ir::Instruction& convolut
   for (const ir::DType dtype : {read.src.dtype, read.dst.dtype, read.weights.dtype}) {
     if (dtype != shape.dtype) return std::nullopt;
   }
-  if (shape.dtype != ir::DType::f32 && shape.dtype != ir::DType::f64 &&
-      shape.dtype != ir::DType::f16 && shape.dtype != ir::DType::bf16) {
+  if (shape.dtype != ir::DType::f32 && shape.dtype != ir::DType::f16 &&
+      shape.dtype != ir::DType::bf16) {
     return std::nullopt;
   }
   shape.groups = read.weights.dims[0];
@@ -134,6 +134,13 @@ std::optional<ConvolutionShape> read_convolution(const ir::Instruction& convolut
     if (count < 1 || count > kMost) return std::nullopt;
   }
   return shape;
+}
+
+bool is_faster_by_library(const ConvolutionShape& shape, bool allows_tf32) {
+  if (shape.dtype == ir::DType::f32 && !allows_tf32) return !shape.is_channels_last;
+  const bool is_one_place = std::all_of(shape.window.begin(), shape.window.end(),
+                                        [](std::int64_t size) { return size == 1; });
+  return shape.is_channels_last && !is_one_place;
 }
 
 Result<std::unique_ptr<ir::Module>> reordered_filters(const ir::Instruction& convolution,

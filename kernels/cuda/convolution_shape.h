@@ -36,8 +36,13 @@ struct ConvolutionShape {
 
 // What the convolution is in these terms, by its shape alone. Nothing where cuDNN has no such
 // convolution: paddings of two sides that differ in what is read, arrays in other orders, gradients
-// in groups, other dtypes than f32, f64, f16 and bf16, or several.
+// in groups, other dtypes than f32, f16 and bf16, or several.
 std::optional<ConvolutionShape> read_convolution(const ir::Instruction& convolution);
+
+// Whether cuDNN computes it faster than our own kernel, by dtype, layout and window alone, as
+// measured (docs/gpu.md): what goes by tensor cores, with channels last and a window of more than
+// one place; f32 with channels first.
+bool is_faster_by_library(const ConvolutionShape& shape, bool allows_tf32);
 
 // A program whose root brings the filters of `convolution` from their order into the library's, or,
 // where they are what is computed, from the library's into their own; only where filter_dims says

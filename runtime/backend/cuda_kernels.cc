@@ -112,7 +112,9 @@ Result<std::shared_ptr<const kernels::cuda::ConvolutionLibrary>> CudaKernels::co
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::convolution(
     const ir::Instruction& instruction) {
   const auto shape = kernels::cuda::read_convolution(instruction);
-  if (!shape) return std::shared_ptr<const device::Kernel>();
+  if (!shape || !is_faster_by_library(*shape, device_->libraries().allows_tf32)) {
+    return std::shared_ptr<const device::Kernel>();
+  }
   if (auto kernel = made(made_convolutions_, *shape); kernel != nullptr) return kernel;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto library, convolutions());
   std::shared_ptr<const device::Kernel> reorder;

@@ -116,6 +116,33 @@ TEST(ConvolutionShape, GradientsAreSeenByTheirAttributes) {
   EXPECT_EQ((*reordered)->entry()->parameters()[0]->shape().to_string(), "f32[5,3,3,3]");
 }
 
+// As measured: docs/gpu.md.
+TEST(ConvolutionShape, TheLibraryIsFasterByDtypeLayoutAndWindow) {
+  const auto by = [](const std::string& dtype, bool is_last, const std::string& window,
+                     bool allows_tf32 = false) {
+    const auto of = [&](const std::string& dims) { return dtype + "[" + dims + "]"; };
+    const auto shape =
+        is_last ? convolution_shape_of(of("2,9,9,4"), of("8," + window + ",4"), of("2,9,9,8"),
+                                       std::string("window={") +
+                                           (window == "1,1" ? "size=1x1" : "size=3x3 pad=1_1x1_1") +
+                                           "}, dim_labels=b01f_o01i->b01f")
+                : convolution_shape_of(of("2,4,9,9"), of("8,4," + window), of("2,8,9,9"),
+                                       std::string("window={") +
+                                           (window == "1,1" ? "size=1x1" : "size=3x3 pad=1_1x1_1") +
+                                           "}, dim_labels=bf01_oi01->bf01");
+    return shape && is_faster_by_library(*shape, allows_tf32);
+  };
+  EXPECT_TRUE(by("bf16", true, "3,3"));
+  EXPECT_TRUE(by("f16", true, "3,3"));
+  EXPECT_FALSE(by("bf16", true, "1,1"));
+  EXPECT_FALSE(by("bf16", false, "3,3"));
+  EXPECT_FALSE(by("f32", true, "3,3"));
+  EXPECT_TRUE(by("f32", false, "3,3"));
+  EXPECT_TRUE(by("f32", true, "3,3", true));
+  EXPECT_FALSE(by("f32", false, "3,3", true));
+  EXPECT_FALSE(by("f64", false, "3,3"));
+}
+
 TEST(ConvolutionShape, LinesHaveOneMoreDim) {
   const auto shape = convolution_shape_of("f16[2,9,4]", "f16[3,2,6]", "f16[2,9,6]",
                                           "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f, "

@@ -14,21 +14,21 @@
 namespace plimsoll::device::cuda {
 namespace {
 
-// A convolution with stride 2 and both of its gradients, filters as JAX has them; and one of
-// channels first, in groups.
+// A convolution with stride 2 and both of its gradients, filters as JAX has them, in f16; and one
+// of f32, channels first, in groups.
 constexpr const char* kImages = R"(
 HloModule images
 ENTRY e {
-  x = f32[2,9,9,3] parameter(0)
-  w = f32[3,3,3,4] parameter(1)
+  x = f16[2,9,9,3] parameter(0)
+  w = f16[3,3,3,4] parameter(1)
   p = f32[2,4,6,6] parameter(2)
   g = f32[6,2,3,3] parameter(3)
-  y = f32[2,4,4,4] convolution(x, w), window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f
-  t = f32[2,4,4,4] tanh(y)
-  dx = f32[2,9,9,3] convolution(t, w), window={size=3x3 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01oi->b01f
-  dw = f32[3,3,3,4] convolution(x, t), window={size=4x4 rhs_dilate=2x2}, dim_labels=f01b_i01o->01bf
+  y = f16[2,4,4,4] convolution(x, w), window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f
+  t = f16[2,4,4,4] tanh(y)
+  dx = f16[2,9,9,3] convolution(t, w), window={size=3x3 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01oi->b01f
+  dw = f16[3,3,3,4] convolution(x, t), window={size=4x4 rhs_dilate=2x2}, dim_labels=f01b_i01o->01bf
   q = f32[2,6,6,6] convolution(p, g), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01, feature_group_count=2
-  ROOT r = (f32[2,9,9,3], f32[3,3,3,4], f32[2,6,6,6]) tuple(dx, dw, q)
+  ROOT r = (f16[2,9,9,3], f16[3,3,3,4], f32[2,6,6,6]) tuple(dx, dw, q)
 })";
 
 class Convolutions : public RecordedLibraries {
@@ -62,8 +62,8 @@ TEST_F(Convolutions, OfEveryCaseAreThoseOfTheCpu) {
     EXPECT_EQ(cases::compare_close(expected, result, std::max(op_case.tolerance, 1e-6), 1), "");
     (convolved() > before ? by_library : others) += 1;
   }
-  EXPECT_GT(by_library, 10);
-  EXPECT_GT(others, 5) << "padding, dilations, dtypes that the library has not";
+  EXPECT_GT(by_library, 6);
+  EXPECT_GT(others, 5) << "what the library has not, or computes more slowly";
 }
 
 TEST_F(Convolutions, OfATrainingStepHaveTheSameBitsAtEveryLimit) {
@@ -80,7 +80,7 @@ TEST_F(Convolutions, OfATrainingStepHaveTheSameBitsAtEveryLimit) {
     EXPECT_GT(gpu_->driver.calls("cudnnConvolutionForward"), 0);
     EXPECT_GT(gpu_->driver.calls("cudnnConvolutionBackwardData"), 0);
     EXPECT_GT(gpu_->driver.calls("cudnnConvolutionBackwardFilter"), 0);
-    EXPECT_EQ(cases::compare_close(expected, result, 1e-5, 1), "");
+    EXPECT_EQ(cases::compare_close(expected, result, 2e-3, 1), "");
     testing::LimitOptions options;
     options.host_bytes = std::int64_t{1} << 30;
     EXPECT_EQ(testing::check_limits(*module, arguments, *gpu_->provider(), seed, 3, options), "");

@@ -54,7 +54,6 @@ static_assert(is_same_value<DnnResult::device_allocation_failed,
 static_assert(is_same_value<DnnResult::execution_failed, CUDNN_STATUS_EXECUTION_FAILED>);
 
 static_assert(is_same_value<DnnType::f32, CUDNN_DATA_FLOAT>);
-static_assert(is_same_value<DnnType::f64, CUDNN_DATA_DOUBLE>);
 static_assert(is_same_value<DnnType::f16, CUDNN_DATA_HALF>);
 static_assert(is_same_value<DnnType::bf16, CUDNN_DATA_BFLOAT16>);
 static_assert(is_same_value<DnnFormat::channels_first, CUDNN_TENSOR_NCHW>);

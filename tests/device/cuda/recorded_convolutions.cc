@@ -9,8 +9,6 @@ namespace {
 
 double get_number(const RecordedTensor& tensor, const void* from, std::int64_t at_element) {
   switch (tensor.type) {
-    case DnnType::f64:
-      return static_cast<const double*>(from)[at_element];
     case DnnType::f16:
       return static_cast<float>(static_cast<const Float16*>(from)[at_element]);
     case DnnType::bf16:
@@ -23,9 +21,6 @@ double get_number(const RecordedTensor& tensor, const void* from, std::int64_t a
 
 void put_number(const RecordedTensor& tensor, void* to, std::int64_t at_element, double value) {
   switch (tensor.type) {
-    case DnnType::f64:
-      static_cast<double*>(to)[at_element] = value;
-      return;
     case DnnType::f16:
       static_cast<Float16*>(to)[at_element] = Float16(static_cast<float>(value));
       return;

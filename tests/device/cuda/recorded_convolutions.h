@@ -29,7 +29,7 @@ enum class RecordedDirection { forward, backward_data, backward_filter };
 // Whether x, w and y belong together.
 bool is_convolution(const RecordedConvolution& convolution);
 
-// y of x and w, x of w and y, or w of x and y, in f32 (f64): every sum in one order. The pointers
+// y of x and w, x of w and y, or w of x and y, every sum in one order, in f64. The pointers
 // are those of x, w and y.
 void compute_convolution(const RecordedConvolution& convolution, RecordedDirection direction,
                          const std::array<void*, 3>& pointers);

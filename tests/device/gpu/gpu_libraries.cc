@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/convolution.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/cuda_kernels.h"
 #include "runtime/base/index.h"
@@ -48,6 +50,49 @@ class Blocks {
   std::vector<std::pair<void*, std::int64_t>> blocks_;
 };
 
+// Convolutions by the library, whether or not it is faster.
+class AlwaysByLibrary final : public KernelProvider {
+ public:
+  AlwaysByLibrary(std::shared_ptr<KernelProvider> real,
+                  std::shared_ptr<const kernels::cuda::ConvolutionLibrary> library)
+      : real_(std::move(real)), library_(std::move(library)) {}
+
+  const std::shared_ptr<Device>& device() const override { return real_->device(); }
+  Result<std::shared_ptr<const Kernel>> kernel(const ir::Instruction& instruction) override {
+    const auto shape = instruction.opcode() == ir::Opcode::convolution && library_ != nullptr
+                           ? kernels::cuda::read_convolution(instruction)
+                           : std::nullopt;
+    if (!shape) return real_->kernel(instruction);
+    std::shared_ptr<const Kernel> reorder;
+    if (!shape->filter_dims.empty()) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
+                                kernels::cuda::reordered_filters(instruction, *shape));
+      PLIMSOLL_ASSIGN_OR_RETURN(reorder, real_->kernel(*module->entry()->root()));
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto made, kernels::cuda::make_convolution(library_, *shape, std::move(reorder)));
+    if (made != nullptr) return made;
+    return real_->kernel(instruction);
+  }
+  std::vector<Result<std::shared_ptr<const Kernel>>> kernels(
+      std::span<const ir::Instruction* const> instructions) override {
+    std::vector<Result<std::shared_ptr<const Kernel>>> made;
+    for (const ir::Instruction* instruction : instructions) made.push_back(kernel(*instruction));
+    return made;
+  }
+  Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override {
+    return real_->codec(codec, shape);
+  }
+  Result<std::shared_ptr<const JointLaunch>> join(std::span<const Kernel* const> parts) override {
+    return real_->join(parts);
+  }
+  KernelStatistics statistics() const override { return real_->statistics(); }
+
+ private:
+  const std::shared_ptr<KernelProvider> real_;
+  const std::shared_ptr<const kernels::cuda::ConvolutionLibrary> library_;
+};
+
 }  // namespace
 
 void GpuLibraries::SetUp() {
@@ -59,6 +104,10 @@ void GpuLibraries::SetUp() {
   auto provider = backend::create_kernels(gpu_);
   ASSERT_TRUE(provider.ok()) << provider.status().to_string();
   with_libraries_ = *provider;
+  auto convolutions = kernels::cuda::ConvolutionLibrary::create(
+      gpu_->context(), gpu_->libraries().convolutions, gpu_->libraries().allows_tf32);
+  ASSERT_TRUE(convolutions.ok()) << convolutions.status().to_string();
+  always_by_library_ = std::make_shared<AlwaysByLibrary>(with_libraries_, *convolutions);
   const auto driver = cuda::open_driver();
   ASSERT_TRUE(driver.ok()) << driver.status().to_string();
   auto plain = cuda::CudaDevice::create(**driver, gpu_->facts().ordinal);

@@ -18,7 +18,8 @@ class GpuLibraries : public ::testing::Test {
   void SetUp() override;
 
   std::shared_ptr<cuda::CudaDevice> gpu_, plain_gpu_;
-  std::shared_ptr<KernelProvider> with_libraries_, own_, cpu_;
+  // As programs have them; convolutions by the library wherever it has them; none by a library.
+  std::shared_ptr<KernelProvider> with_libraries_, always_by_library_, own_, cpu_;
 };
 
 // Seconds of a launch of the instruction's kernel, the least of several rounds, by the device's own

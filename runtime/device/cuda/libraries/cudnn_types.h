@@ -27,7 +27,7 @@ using DnnFilter = struct DnnFilterObject*;            // cudnnFilterDescriptor_t
 using DnnConvolution = struct DnnConvolutionObject*;  // cudnnConvolutionDescriptor_t
 
 // cudnnDataType_t.
-enum class DnnType : int { f32 = 0, f64 = 1, f16 = 2, bf16 = 9 };
+enum class DnnType : int { f32 = 0, f16 = 2, bf16 = 9 };
 
 // cudnnTensorFormat_t, of filters: features, channels, then places; or channels innermost.
 enum class DnnFormat : int { channels_first = 0, channels_last = 1 };
