@@ -14,8 +14,10 @@ using ir::DType;
 using llvm::Value;
 
 // Fewer tiles of kPartTile by kPartTile results than that are made more by cutting the contracted
-// positions, in parts of kLeastPart at least.
+// positions, in parts of kLeastPart at least. Of up to kFewRows rows or columns, whose tiles are
+// read rather than computed, it takes more of them.
 constexpr std::int64_t kPartTile = 64, kFewTiles = 128, kManyTiles = 256, kLeastPart = 512;
+constexpr std::int64_t kFewRows = 32, kManyTilesOfFewRows = 512;
 // Rows of tiles whose columns are gone over together.
 constexpr std::int64_t kTilesTogether = 8;
 
@@ -60,7 +62,9 @@ Products::Products(GpuWriter& to, const Contraction& of)
     wanted = vector->parts;
   }
   const std::int64_t tiles = batch * divide_up(m, kPartTile) * divide_up(n, kPartTile);
-  if (!vector && tiles < kFewTiles && k >= 2 * kLeastPart) {
+  if (!vector && std::min(m, n) <= kFewRows && tiles < kManyTilesOfFewRows && k >= 2 * kLeastPart) {
+    wanted = std::min(divide_up(kManyTilesOfFewRows, tiles), k / kLeastPart);
+  } else if (!vector && tiles < kFewTiles && k >= 2 * kLeastPart) {
     wanted = std::min(divide_up(kManyTiles, tiles), k / kLeastPart);
   }
   part = std::max(divide_up(divide_up(k, wanted), kPartUnit) * kPartUnit, kPartUnit);
@@ -184,6 +188,21 @@ void write_sum_of_parts(const Products& products) {
                         emit_convert(b, end, products.dtype, to));
   });
   entry.launch(results);
+}
+
+double cycles_of(const Products& products, const TileForm& form) {
+  constexpr std::int64_t kMultiprocessors = 132;
+  const std::int64_t blocks = products.parts * products.batch * divide_up(products.m, form.m) *
+                              divide_up(products.n, form.n);
+  const std::int64_t each = divide_up(blocks, kMultiprocessors);
+  const std::int64_t together = std::min(each, form.resident);
+  const double rate =
+      std::min(form.products_per_cycle,
+               form.products_of_warp * static_cast<double>(together * form.threads / kWarp));
+  const double latency = form.latency * static_cast<double>(divide_up(each, together));
+  const double work = static_cast<double>(each * form.m * form.n * form.depth) / rate;
+  const std::int64_t steps = divide_up(std::min(products.k, products.part), form.depth);
+  return static_cast<double>(steps) * std::max(latency, work);
 }
 
 BlockPlace place_block(GpuEntry& entry, const Products& products, std::int64_t tile_m,

@@ -77,6 +77,17 @@ class ProductResults {
 // Adds the launch that adds up the parts, in order; nothing where there is one part.
 void write_sum_of_parts(const Products& products);
 
+// A form of tiles, and how fast multiprocessors of a GPU are with it (rough, of an H100).
+struct TileForm {
+  std::int64_t m = 1, n = 1, depth = 1, threads = kWarp;
+  std::int64_t resident = 1;      // blocks that a multiprocessor holds
+  double products_per_cycle = 1;  // of a multiprocessor that is full of them, at most
+  double products_of_warp = 1;    // per cycle, at most
+  double latency = 1;             // cycles from one tile of a block to the next, at least
+};
+// The fewest cycles that the products may take.
+double cycles_of(const Products& products, const TileForm& form);
+
 // A block's tile, and its number in batch and part: blocks that run together share rows and
 // columns.
 struct BlockPlace {

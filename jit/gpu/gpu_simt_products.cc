@@ -18,15 +18,17 @@ using llvm::Value;
 // and neighbouring threads neighbouring squares, so that what a warp reads of shared memory lies
 // side by side; the next squares of a thread are a warp's width further.
 constexpr std::int64_t kQuad = 4, kLanesM = 4, kLanesN = 8;
-constexpr std::int64_t kSimtDepth = 16;
+// Positions at a time, at least.
+constexpr std::int64_t kLeastDepth = 16;
 // Threads of a multiprocessor where each has 64 sums: with 128 registers, and with the 168 that it
 // takes to read what is not plain().
-constexpr std::uint32_t kPlainThreads = 512, kOtherThreads = 384;
+constexpr std::int64_t kPlainThreads = 512, kOtherThreads = 384;
 // Rows of shared memory are so much longer than a tile, so that columns are in different banks.
 constexpr std::int64_t kRowSkew = 4;
 
 struct SimtTile {
   std::int64_t quads_m, quads_n, warps_m, warps_n;
+  std::int64_t depth;  // positions at a time, of sums of 4 bytes, where there are so many
   double rate;  // of the multiply-adds that a multiprocessor full of such blocks makes at most
 
   constexpr std::int64_t warp_m() const { return kLanesM * kQuad * quads_m; }
@@ -38,15 +40,15 @@ struct SimtTile {
 };
 
 constexpr std::array kTiles = {
-    SimtTile{2, 2, 4, 2, 0.90},  // 128 by 128
-    SimtTile{2, 2, 2, 2, 0.80},  // 64 by 128
-    SimtTile{2, 2, 4, 1, 0.80},  // 128 by 64
-    SimtTile{2, 2, 2, 1, 0.70},  // 64 by 64
-    SimtTile{1, 1, 4, 2, 0.45},  // 64 by 64
-    SimtTile{1, 1, 8, 1, 0.40},  // 128 by 32
-    SimtTile{1, 1, 1, 4, 0.35},  // 16 by 128
-    SimtTile{1, 1, 2, 1, 0.30},  // 32 by 32
-    SimtTile{1, 1, 1, 1, 0.25},  // 16 by 32
+    SimtTile{2, 2, 4, 2, 16, 0.90},  // 128 by 128
+    SimtTile{2, 2, 2, 2, 16, 0.80},  // 64 by 128
+    SimtTile{2, 2, 4, 1, 16, 0.80},  // 128 by 64
+    SimtTile{2, 2, 2, 1, 16, 0.70},  // 64 by 64
+    SimtTile{1, 1, 4, 2, 32, 0.45},  // 64 by 64
+    SimtTile{1, 1, 8, 1, 32, 0.40},  // 128 by 32
+    SimtTile{1, 1, 1, 4, 32, 0.40},  // 16 by 128
+    SimtTile{1, 1, 2, 1, 64, 0.40},  // 32 by 32
+    SimtTile{1, 1, 1, 1, 64, 0.40},  // 16 by 32
 };
 
 // Whether operands are read in pieces of 16 bytes, wherever there are, as they are.
@@ -61,24 +63,42 @@ bool is_plain(const Products& p) {
   return of(0, p.lhs, p.contraction.m) && of(1, p.rhs, p.contraction.n);
 }
 
-// The tile with the least time on a GPU of so many multiprocessors, of which each has warps for
-// four schedulers only where its blocks have as many.
+std::int64_t stage_size(std::int64_t rows, std::int64_t depth) { return depth * (rows + kRowSkew); }
+
+// Few positions are not padded to many.
+std::int64_t depth_of(const Products& products, const SimtTile& tile) {
+  std::int64_t depth = tile.depth;
+  if (ir::dtype_bytes(products.dtype) > 4) depth = std::max(depth / 2, kLeastDepth);
+  while (depth > kLeastDepth && products.k <= depth / 2) depth /= 2;
+  return depth;
+}
+
+// Blocks of a multiprocessor, by registers and by shared memory.
+std::int64_t resident_of(const Products& products, const SimtTile& tile) {
+  constexpr std::int64_t kThreads = 1024, kSharedBytes = 160 << 10;
+  std::int64_t threads = kThreads;
+  if (tile.has_many_sums()) threads = is_plain(products) ? kPlainThreads : kOtherThreads;
+  const std::int64_t depth = depth_of(products, tile);
+  const std::int64_t bytes = 2 * (stage_size(tile.m(), depth) + stage_size(tile.n(), depth)) *
+                             ir::dtype_bytes(products.dtype);
+  return std::max<std::int64_t>(std::min(threads / tile.threads(), kSharedBytes / bytes), 1);
+}
+
 SimtTile choose_tile(const Products& products) {
-  constexpr std::int64_t kMultiprocessors = 132, kSchedulers = 4;
+  // Of a multiprocessor's 128 multiply-adds a cycle. Between two tiles lie a read of global memory
+  // and a barrier.
+  constexpr double kPerCycle = 128, kOfWarp = 26, kLatency = 700;
   const bool plain = is_plain(products);
   SimtTile best = kTiles.back();
   double least = std::numeric_limits<double>::infinity();
   for (const SimtTile& tile : kTiles) {
     if (ir::dtype_bytes(products.dtype) > 4 && tile.has_many_sums()) continue;
     if (tile.has_many_sums() && !plain && tile.threads() > kOtherThreads / 2) continue;
-    const std::int64_t blocks = products.parts * products.batch * divide_up(products.m, tile.m()) *
-                                divide_up(products.n, tile.n());
-    const std::int64_t each = divide_up(blocks, kMultiprocessors);
-    const double busy = std::min(
-        1.0, static_cast<double>(each * tile.threads()) / static_cast<double>(kSchedulers * kWarp));
-    const double time = static_cast<double>(each * tile.m() * tile.n()) / (tile.rate * busy);
-    if (time < least) {
-      least = time;
+    const double cycles = cycles_of(
+        products, {tile.m(), tile.n(), depth_of(products, tile), tile.threads(),
+                   resident_of(products, tile), kPerCycle * tile.rate, kOfWarp, kLatency});
+    if (cycles < least) {
+      least = cycles;
       best = tile;
     }
   }
@@ -90,6 +110,7 @@ class SimtWriter {
   SimtWriter(const Products& products, const SimtTile& tile)
       : p_(products),
         tile_(tile),
+        depth_(depth_of(products, tile)),
         entry_(products.writer, static_cast<std::uint32_t>(tile.threads())),
         b_(entry_.builder()) {}
 
@@ -102,8 +123,7 @@ class SimtWriter {
     m_own_ = b_.CreateAdd(times(warp, tile_.warp_m()), times(lane, kQuad));
     n_own_ = b_.CreateAdd(times(warp_n, tile_.warp_n()), times(lane_n, kQuad));
     if (tile_.has_many_sums()) {
-      const std::uint32_t threads = is_plain(p_) ? kPlainThreads : kOtherThreads;
-      entry_.keep_resident(threads / static_cast<std::uint32_t>(tile_.threads()));
+      entry_.keep_resident(static_cast<std::uint32_t>(resident_of(p_, tile_)));
     }
     llvm::IRBuilder<> start(entry_.function().entry_anchor);
     auto* quad = p_.type(kQuad);
@@ -129,16 +149,16 @@ class SimtWriter {
 
   Value* times(Value* x, std::int64_t n) { return b_.CreateMul(x, entry_.number(n)); }
   std::int64_t own_m() const { return kQuad * tile_.quads_m; }
-  static std::int64_t stage_size(std::int64_t rows) { return kSimtDepth * (rows + kRowSkew); }
+  std::int64_t stage_size_of(std::int64_t rows) const { return stage_size(rows, depth_); }
 
   Side make_side(int input, const ArrayPlaces& places, const std::vector<int>& digits,
                  std::int64_t rows) {
     const ir::DType dtype = p_.operand_dtype(input);
     Side side{OperandTile(entry_, p_.contraction, places,
-                          {input, dtype, &digits, rows, kSimtDepth, tile_.threads()}),
+                          {input, dtype, &digits, rows, depth_, tile_.threads()}),
               rows,
               dtype,
-              entry_.share(p_.type(), 2 * stage_size(rows)),
+              entry_.share(p_.type(), 2 * stage_size_of(rows)),
               {}};
     llvm::IRBuilder<> start(entry_.function().entry_anchor);
     for (std::size_t i = 0; i < side.tile.size(); ++i) {
@@ -156,7 +176,7 @@ class SimtWriter {
 
   Value* shared(const Side& side, Value* stage, Value* depth, Value* row) {
     Value* place = b_.CreateAdd(times(depth, side.rows + kRowSkew), row);
-    Value* begin = b_.CreateMul(stage, entry_.number(stage_size(side.rows)));
+    Value* begin = b_.CreateMul(stage, entry_.number(stage_size_of(side.rows)));
     return b_.CreateInBoundsGEP(p_.type(), side.memory, b_.CreateAdd(begin, place));
   }
 
@@ -181,8 +201,8 @@ class SimtWriter {
     }
   }
 
-  // While products of one tile are added, the next is on its way into registers, one operand after
-  // the other.
+  // While products of one tile are added, the next is on its way into registers; one operand after
+  // the other where sums take most of them.
   void add_products(const BlockPlace& block) {
     Side lhs = make_side(0, p_.lhs, p_.contraction.m, tile_.m());
     Side rhs = make_side(1, p_.rhs, p_.contraction.n, tile_.n());
@@ -190,35 +210,41 @@ class SimtWriter {
     rhs.tile.place_rows(block.n_first, block.batch);
     Value* first = p_.first_position(entry_, block.part);
     Value* end = p_.end_position(entry_, first);
-    const bool is_whole = p_.k % kSimtDepth == 0;
+    const bool is_whole = p_.k % depth_ == 0 && (p_.parts == 1 || p_.part % depth_ == 0);
     Value* limit = is_whole ? nullptr : end;
     fetch(lhs, first, limit);
     fetch(rhs, first, limit);
     put(lhs, entry_.number(0));
     put(rhs, entry_.number(0));
     entry_.barrier();
-    if (std::min(p_.k, p_.part) <= kSimtDepth) {
-      add_tile(lhs, rhs, entry_.number(0), 0, kSimtDepth);
+    if (std::min(p_.k, p_.part) <= depth_) {
+      add_tile(lhs, rhs, entry_.number(0), 0, depth_);
       return;
     }
     llvm::IRBuilder<> start(entry_.function().entry_anchor);
     Value* stage_slot = start.CreateAlloca(entry_.index_type());
     start.CreateStore(entry_.number(0), stage_slot);
-    Loop depths = Loop::open(b_, first, end, kSimtDepth);
+    Loop depths = Loop::open(b_, first, end, depth_);
     Value* stage = b_.CreateLoad(entry_.index_type(), stage_slot);
     Value* other = b_.CreateXor(stage, entry_.number(1));
     // Behind the last tile something is read, and put where nobody looks: a branch would part sums
     // from what they are made of, which then takes registers.
-    Value* next = b_.CreateAdd(depths.variable, entry_.number(kSimtDepth));
+    Value* next = b_.CreateAdd(depths.variable, entry_.number(depth_));
     if (is_whole) {
       next = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, next,
-                                      b_.CreateSub(end, entry_.number(kSimtDepth)));
+                                      b_.CreateSub(end, entry_.number(depth_)));
     }
     fetch(lhs, next, limit);
-    add_tile(lhs, rhs, stage, 0, kSimtDepth / 2);
-    put(lhs, other);
-    fetch(rhs, next, limit);
-    add_tile(lhs, rhs, stage, kSimtDepth / 2, kSimtDepth);
+    if (tile_.has_many_sums()) {
+      add_tile(lhs, rhs, stage, 0, depth_ / 2);
+      put(lhs, other);
+      fetch(rhs, next, limit);
+      add_tile(lhs, rhs, stage, depth_ / 2, depth_);
+    } else {
+      fetch(rhs, next, limit);
+      add_tile(lhs, rhs, stage, 0, depth_);
+      put(lhs, other);
+    }
     put(rhs, other);
     entry_.barrier();
     b_.CreateStore(other, stage_slot);
@@ -319,6 +345,7 @@ class SimtWriter {
 
   const Products& p_;
   const SimtTile tile_;
+  const std::int64_t depth_;
   GpuEntry entry_;
   llvm::IRBuilder<>& b_;
   Value* m_own_ = nullptr;

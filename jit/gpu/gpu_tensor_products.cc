@@ -48,14 +48,14 @@ struct TensorTile {
 };
 
 constexpr std::array kTiles = {
-    TensorTile{4, 8, 2, 2, 0.8},   // 128 by 128
-    TensorTile{2, 8, 2, 2, 0.6},   // 64 by 128
-    TensorTile{4, 4, 2, 2, 0.6},   // 128 by 64
-    TensorTile{2, 4, 2, 2, 0.4},   // 64 by 64
-    TensorTile{1, 4, 1, 4, 0.25},  // 16 by 128
-    TensorTile{2, 2, 4, 1, 0.25},  // 128 by 16
-    TensorTile{1, 4, 2, 1, 0.2},   // 32 by 32
-    TensorTile{1, 2, 1, 1, 0.1},   // 16 by 16
+    TensorTile{4, 8, 2, 2, 0.50},  // 128 by 128
+    TensorTile{2, 8, 2, 2, 0.40},  // 64 by 128
+    TensorTile{4, 4, 2, 2, 0.40},  // 128 by 64
+    TensorTile{2, 4, 2, 2, 0.30},  // 64 by 64
+    TensorTile{1, 4, 1, 4, 0.20},  // 16 by 128
+    TensorTile{2, 2, 4, 1, 0.20},  // 128 by 16
+    TensorTile{1, 4, 2, 1, 0.20},  // 32 by 32
+    TensorTile{1, 2, 1, 1, 0.15},  // 16 by 16
 };
 
 // Registers of a thread for sums, and for what goes by registers into shared memory, with its
@@ -73,19 +73,22 @@ std::int64_t registers_of(const Products& products, const TensorTile& tile) {
 }
 
 TensorTile choose_tile(const Products& products) {
-  constexpr std::int64_t kMultiprocessors = 132, kBusyThreads = 256;
+  // Of a multiprocessor's 2048 products and sums a cycle. Several tiles of a block are under way at
+  // once.
+  constexpr double kPerCycle = 2048, kOfWarp = 300, kLatency = 700, kLeastLatency = 100;
+  constexpr std::int64_t kThreads = 256, kThreadsOfFew = 768, kSharedOfAll = 200 << 10;
   TensorTile best = kTiles.back();
   double least = std::numeric_limits<double>::infinity();
   for (const TensorTile& tile : kTiles) {
     if (registers_of(products, tile) > kMostRegisters) continue;
-    const std::int64_t blocks = products.parts * products.batch * divide_up(products.m, tile.m()) *
-                                divide_up(products.n, tile.n());
-    const std::int64_t each = divide_up(blocks, kMultiprocessors);
-    const double busy = std::min(
-        1.0, static_cast<double>(each * tile.threads()) / static_cast<double>(kBusyThreads));
-    const double time = static_cast<double>(each * tile.m() * tile.n()) / (tile.rate * busy);
-    if (time < least) {
-      least = time;
+    const std::int64_t threads = tile.ones_m * tile.ones_n >= 32 ? kThreads : kThreadsOfFew;
+    const std::int64_t resident =
+        std::min(threads / tile.threads(), kSharedOfAll / (tile.stages() * tile.stage_bytes()));
+    const double latency = kLeastLatency + kLatency / static_cast<double>(tile.stages() - 1);
+    const double cycles = cycles_of(products, {tile.m(), tile.n(), kTensorDepth, tile.threads(),
+                                               resident, kPerCycle * tile.rate, kOfWarp, latency});
+    if (cycles < least) {
+      least = cycles;
       best = tile;
     }
   }
