@@ -18,11 +18,11 @@ using llvm::Value;
 // and neighbouring threads neighbouring squares, so that what a warp reads of shared memory lies
 // side by side; the next squares of a thread are a warp's width further.
 constexpr std::int64_t kQuad = 4, kLanesM = 4, kLanesN = 8;
-// Positions at a time, at least.
+// Positions at a time that are not halved.
 constexpr std::int64_t kLeastDepth = 16;
-// Threads of a multiprocessor where each has 64 sums: with 128 registers, and with the 168 that it
-// takes to read what is not plain().
-constexpr std::int64_t kPlainThreads = 512, kOtherThreads = 384;
+// Threads of a multiprocessor where each has 128 sums, or 64: with all the registers that there may
+// be, with 128, and with the 168 that it takes to read what is not plain().
+constexpr std::int64_t kThreadsOfMost = 256, kPlainThreads = 512, kOtherThreads = 384;
 // Rows of shared memory are so much longer than a tile, so that columns are in different banks.
 constexpr std::int64_t kRowSkew = 4;
 
@@ -37,13 +37,14 @@ struct SimtTile {
   constexpr std::int64_t n() const { return warp_n() * warps_n; }
   constexpr std::int64_t threads() const { return kWarp * warps_m * warps_n; }
   constexpr bool has_many_sums() const { return quads_m * quads_n > 1; }
+  constexpr bool has_most_sums() const { return quads_m * quads_n > 4; }
 };
 
 constexpr std::array kTiles = {
-    SimtTile{2, 2, 4, 2, 16, 0.90},  // 128 by 128
-    SimtTile{2, 2, 2, 2, 16, 0.80},  // 64 by 128
-    SimtTile{2, 2, 4, 1, 16, 0.80},  // 128 by 64
-    SimtTile{2, 2, 2, 1, 16, 0.70},  // 64 by 64
+    SimtTile{2, 4, 4, 1, 8, 0.90},   // 128 by 128
+    SimtTile{2, 2, 2, 2, 16, 0.75},  // 64 by 128
+    SimtTile{2, 2, 4, 1, 16, 0.75},  // 128 by 64
+    SimtTile{2, 2, 2, 1, 16, 0.65},  // 64 by 64
     SimtTile{1, 1, 4, 2, 32, 0.45},  // 64 by 64
     SimtTile{1, 1, 8, 1, 32, 0.40},  // 128 by 32
     SimtTile{1, 1, 1, 4, 32, 0.40},  // 16 by 128
@@ -51,16 +52,19 @@ constexpr std::array kTiles = {
     SimtTile{1, 1, 1, 1, 64, 0.40},  // 16 by 32
 };
 
+bool is_converted(const Products& p) {
+  return p.operand_dtype(0) != p.dtype || p.operand_dtype(1) != p.dtype;
+}
+
 // Whether operands are read in pieces of 16 bytes, wherever there are, as they are.
 bool is_plain(const Products& p) {
-  const auto of = [&](int input, const ArrayPlaces& places, const std::vector<int>& side) {
+  const auto of = [&](const ArrayPlaces& places, const std::vector<int>& side) {
     const std::int64_t bytes = ir::dtype_bytes(p.dtype);
     const int most = static_cast<int>(kGpuAlignment / bytes);
-    return p.operand_dtype(input) == p.dtype && !places.has_checks() &&
-           std::max(places.vector_width(p.contraction.k, most), places.vector_width(side, most)) ==
-               most;
+    return !places.has_checks() && std::max(places.vector_width(p.contraction.k, most),
+                                            places.vector_width(side, most)) == most;
   };
-  return of(0, p.lhs, p.contraction.m) && of(1, p.rhs, p.contraction.n);
+  return !is_converted(p) && of(p.lhs, p.contraction.m) && of(p.rhs, p.contraction.n);
 }
 
 std::int64_t stage_size(std::int64_t rows, std::int64_t depth) { return depth * (rows + kRowSkew); }
@@ -68,7 +72,7 @@ std::int64_t stage_size(std::int64_t rows, std::int64_t depth) { return depth * 
 // Few positions are not padded to many.
 std::int64_t depth_of(const Products& products, const SimtTile& tile) {
   std::int64_t depth = tile.depth;
-  if (ir::dtype_bytes(products.dtype) > 4) depth = std::max(depth / 2, kLeastDepth);
+  if (ir::dtype_bytes(products.dtype) > 4 && depth > kLeastDepth) depth /= 2;
   while (depth > kLeastDepth && products.k <= depth / 2) depth /= 2;
   return depth;
 }
@@ -78,6 +82,7 @@ std::int64_t resident_of(const Products& products, const SimtTile& tile) {
   constexpr std::int64_t kThreads = 1024, kSharedBytes = 160 << 10;
   std::int64_t threads = kThreads;
   if (tile.has_many_sums()) threads = is_plain(products) ? kPlainThreads : kOtherThreads;
+  if (tile.has_most_sums()) threads = kThreadsOfMost;
   const std::int64_t depth = depth_of(products, tile);
   const std::int64_t bytes = 2 * (stage_size(tile.m(), depth) + stage_size(tile.n(), depth)) *
                              ir::dtype_bytes(products.dtype);
@@ -88,12 +93,12 @@ SimtTile choose_tile(const Products& products) {
   // Of a multiprocessor's 128 multiply-adds a cycle. Between two tiles lie a read of global memory
   // and a barrier.
   constexpr double kPerCycle = 128, kOfWarp = 26, kLatency = 700;
-  const bool plain = is_plain(products);
   SimtTile best = kTiles.back();
   double least = std::numeric_limits<double>::infinity();
   for (const SimtTile& tile : kTiles) {
     if (ir::dtype_bytes(products.dtype) > 4 && tile.has_many_sums()) continue;
-    if (tile.has_many_sums() && !plain && tile.threads() > kOtherThreads / 2) continue;
+    // Conversions take registers that there are none of beside the most sums.
+    if (tile.has_most_sums() && is_converted(products)) continue;
     const double cycles = cycles_of(
         products, {tile.m(), tile.n(), depth_of(products, tile), tile.threads(),
                    resident_of(products, tile), kPerCycle * tile.rate, kOfWarp, kLatency});
