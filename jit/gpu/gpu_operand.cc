@@ -237,9 +237,6 @@ void OperandTile::place_rows(Value* first, Value* batch) {
       number = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, number, last);
     }
     PlacePart place = ArrayPlaces::sum(entry_, start, places_.part(entry_, *form_.side, number));
-    if (places_.is_linear(contraction_.k)) {
-      place = ArrayPlaces::sum(entry_, place, places_.part(entry_, contraction_.k, depths_[0]));
-    }
     if (places_.has_checks()) {
       row_places_.push_back(std::move(place));
     } else {
@@ -255,38 +252,47 @@ std::vector<OperandTile::Source> OperandTile::sources(Value* k, Value* end) {
   llvm::Type* element = memory_type(b.getContext(), form_.dtype, 1);
   Value* input = entry_.function().input(form_.input);
   const bool is_linear = places_.is_linear(contraction_.k);
-  const std::int64_t step = is_linear ? places_.step(contraction_.k) : 0;
+  // Constant steps from the first of a thread's positions, where all exist.
+  const bool has_steps = is_linear && end == nullptr && !places_.has_checks();
+  const std::int64_t step = is_linear ? depth_step_ * places_.step(contraction_.k) : 0;
   std::vector<PlacePart> parts;
   std::vector<Value*> within;
   for (std::size_t i = 0; i < depths_.size(); ++i) {
-    Value* position = b.CreateAdd(k, depths_[i]);
-    if (!is_linear) {
-      parts.push_back(places_.part(entry_, contraction_.k, position));
-    } else if (i == 0) {
-      parts.push_back(places_.part(entry_, contraction_.k, k));
-    } else {
+    if (has_steps && i > 0) {
       parts.push_back(parts[0]);
+      within.push_back(nullptr);
+      continue;
     }
+    Value* position = b.CreateAdd(k, depths_[i]);
     within.push_back(end == nullptr ? nullptr : b.CreateICmpSLT(position, end));
+    if (end != nullptr) {
+      // In the place of what does not exist the row's last is read.
+      Value* last = b.CreateSub(end, entry_.number(along_depth_ ? width_ : 1));
+      position = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, last);
+    }
+    parts.push_back(places_.part(entry_, contraction_.k, position));
   }
   std::vector<Source> result;
   for (const Piece& piece : pieces_) {
-    const std::int64_t further = static_cast<std::int64_t>(piece.depth) * depth_step_ * step;
     Source source{nullptr, within[piece.depth]};
-    Value* pointer = nullptr;
+    const PlacePart& part = parts[piece.depth];
     if (places_.has_checks()) {
-      const ArrayPlaces::Element found = places_.element(
-          entry_, ArrayPlaces::sum(entry_, row_places_[piece.row], parts[piece.depth]));
-      source.exists = both(b, source.exists, found.exists);
-      pointer = b.CreateGEP(element, input, found.offset);
+      const ArrayPlaces::Element found =
+          places_.element(entry_, ArrayPlaces::sum(entry_, row_places_[piece.row], part));
+      Value* offset = found.offset;
+      if (found.exists != nullptr) {
+        offset = b.CreateSelect(found.exists, offset, entry_.number(0));
+        source.exists = both(b, source.exists, found.exists);
+      }
+      source.pointer = b.CreateGEP(element, input, offset);
     } else {
-      pointer = b.CreateGEP(element, row_pointers_[piece.row], parts[piece.depth].offset);
+      source.pointer = b.CreateGEP(element, row_pointers_[piece.row], part.offset);
+      const std::int64_t further = static_cast<std::int64_t>(piece.depth) * step;
+      if (has_steps && further != 0) {
+        source.pointer =
+            b.CreateConstGEP1_64(element, source.pointer, static_cast<std::uint64_t>(further));
+      }
     }
-    if (further != 0) {
-      pointer = b.CreateConstGEP1_64(element, pointer, static_cast<std::uint64_t>(further));
-    }
-    source.pointer =
-        source.exists == nullptr ? pointer : b.CreateSelect(source.exists, pointer, input);
     result.push_back(source);
   }
   return result;

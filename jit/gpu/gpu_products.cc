@@ -191,18 +191,25 @@ void write_sum_of_parts(const Products& products) {
 }
 
 double cycles_of(const Products& products, const TileForm& form) {
-  constexpr std::int64_t kMultiprocessors = 132;
+  // Of multiprocessors, and the bytes a cycle that the cache near memory gives them.
+  constexpr std::int64_t kMultiprocessors = 132, kCacheBytes = 2500;
   const std::int64_t blocks = products.parts * products.batch * divide_up(products.m, form.m) *
                               divide_up(products.n, form.n);
   const std::int64_t each = divide_up(blocks, kMultiprocessors);
   const std::int64_t together = std::min(each, form.resident);
-  const double rate =
-      std::min(form.products_per_cycle,
-               form.products_of_warp * static_cast<double>(together * form.threads / kWarp));
-  const double latency = form.latency * static_cast<double>(divide_up(each, together));
-  const double work = static_cast<double>(each * form.m * form.n * form.depth) / rate;
+  const std::int64_t warps = form.threads / kWarp;
+  const auto rate = [&](std::int64_t resident_warps) {
+    return std::min(form.products_per_cycle,
+                    form.products_of_warp * static_cast<double>(resident_warps));
+  };
+  const auto work = static_cast<double>(form.m * form.n * form.depth);
+  const double one_by_one =
+      static_cast<double>(divide_up(each, together)) * (form.latency + work / rate(warps));
+  const double all = static_cast<double>(each) * work / rate(together * warps);
+  const double bytes = static_cast<double>(blocks * (form.m + form.n) * form.depth) *
+                       static_cast<double>(ir::dtype_bytes(products.operand_dtype(0)));
   const std::int64_t steps = divide_up(std::min(products.k, products.part), form.depth);
-  return static_cast<double>(steps) * std::max(latency, work);
+  return static_cast<double>(steps) * std::max({one_by_one, all, bytes / kCacheBytes});
 }
 
 BlockPlace place_block(GpuEntry& entry, const Products& products, std::int64_t tile_m,

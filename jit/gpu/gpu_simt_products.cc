@@ -21,7 +21,7 @@ constexpr std::int64_t kQuad = 4, kLanesM = 4, kLanesN = 8;
 // Positions at a time that are not halved.
 constexpr std::int64_t kLeastDepth = 16;
 // Threads of a multiprocessor where each has 128 sums, or 64: with all the registers that there may
-// be, with 128, and with the 168 that it takes to read what is not plain().
+// be, with 128, and with the 168 that it takes to read what is not plain(), or much a thread.
 constexpr std::int64_t kThreadsOfMost = 256, kPlainThreads = 512, kOtherThreads = 384;
 // Rows of shared memory are so much longer than a tile, so that columns are in different banks.
 constexpr std::int64_t kRowSkew = 4;
@@ -69,11 +69,28 @@ bool is_plain(const Products& p) {
 
 std::int64_t stage_size(std::int64_t rows, std::int64_t depth) { return depth * (rows + kRowSkew); }
 
-// Few positions are not padded to many.
+// What a thread reads of both operands at a time.
+std::int64_t pieces_of(const Products& p, const SimtTile& tile, std::int64_t depth) {
+  const auto of = [&](int input, const ArrayPlaces& places, const std::vector<int>& side,
+                      std::int64_t rows) {
+    const int most = static_cast<int>(
+        std::max<std::int64_t>(kGpuAlignment / ir::dtype_bytes(p.operand_dtype(input)), 1));
+    const int width =
+        std::max(places.vector_width(p.contraction.k, most), places.vector_width(side, most));
+    return divide_up(rows * depth, tile.threads() * width);
+  };
+  return of(0, p.lhs, p.contraction.m, tile.m()) + of(1, p.rhs, p.contraction.n, tile.n());
+}
+
+// Few positions are not padded to many; and no more are read than there are registers for.
 std::int64_t depth_of(const Products& products, const SimtTile& tile) {
+  constexpr std::int64_t kMostPieces = 24;
   std::int64_t depth = tile.depth;
   if (ir::dtype_bytes(products.dtype) > 4 && depth > kLeastDepth) depth /= 2;
-  while (depth > kLeastDepth && products.k <= depth / 2) depth /= 2;
+  while (depth > kLeastDepth &&
+         (products.k <= depth / 2 || pieces_of(products, tile, depth) > kMostPieces)) {
+    depth /= 2;
+  }
   return depth;
 }
 
@@ -81,7 +98,9 @@ std::int64_t depth_of(const Products& products, const SimtTile& tile) {
 std::int64_t resident_of(const Products& products, const SimtTile& tile) {
   constexpr std::int64_t kThreads = 1024, kSharedBytes = 160 << 10;
   std::int64_t threads = kThreads;
-  if (tile.has_many_sums()) threads = is_plain(products) ? kPlainThreads : kOtherThreads;
+  if (tile.has_many_sums()) {
+    threads = is_plain(products) && tile.threads() > 64 ? kPlainThreads : kOtherThreads;
+  }
   if (tile.has_most_sums()) threads = kThreadsOfMost;
   const std::int64_t depth = depth_of(products, tile);
   const std::int64_t bytes = 2 * (stage_size(tile.m(), depth) + stage_size(tile.n(), depth)) *

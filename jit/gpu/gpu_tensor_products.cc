@@ -29,7 +29,7 @@ constexpr std::int64_t kChunk = 8, kChunkBytes = 16;
 constexpr std::int64_t kSharedBytes = 48 << 10, kMostStages = 4;
 
 // Of a thread that registers_of() may count.
-constexpr std::int64_t kMostRegisters = 160;
+constexpr std::int64_t kMostRegisters = 144;
 
 struct TensorTile {
   // What a warp makes, in instructions, and warps.

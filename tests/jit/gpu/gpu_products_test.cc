@@ -154,8 +154,7 @@ TEST(GpuDot, IsExactInEveryTile) {
   for (const auto& [dtype, m, n] : {std::tuple{"f32", 700, 1900},
                                     {"f32", 1100, 1000},
                                     {"bf16", 1801, 1992},
-                                    {"bf16", 1801, 1999},
-                                    {"bf16", 1100, 1000}}) {
+                                    {"bf16", 701, 999}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", dtype, m, n));
     EXPECT_EQ(check_exact(dot(dtype, fmt::format("{},40", m), fmt::format("40,{}", n),
                               fmt::format("{},{}", m, n), kRows),
