@@ -3,8 +3,8 @@
 # scripts/ptxas_table.sh [CAPABILITY]...: assembles the GPU kernels of the test suites (75, 80 and 90
 # unless said otherwise) and prints, per program and compute capability, how many there are, the
 # registers and shared memory of the largest, and what spills; then, where cuobjdump is found, the
-# instructions per byte of loops that move memory. docs/gpu.md has the tables. Needs ptxas (CUDA) on
-# the path or in PTXAS, and build/release/tests/gpu_ptx.
+# instructions per byte of loops that move memory, and those of the loops of products. docs/gpu.md has
+# the tables. Needs ptxas (CUDA) on the path or in PTXAS, and build/release/tests/gpu_ptx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ptxas=${PTXAS:-ptxas}
@@ -45,6 +45,7 @@ echo "|---|---|---|---|---|---|"
 sort -k1,1 -k2,2 "$folder/entries" | awk '
   { program = $2; sub(/__.*/, "", program); if (program ~ /^bandwidth_/) next
     if (program ~ /^moves_/) program = "bandwidth cases"
+    if (program ~ /^product_/) program = "products"
     if (program ~ /^op_/) program = "op cases" }
   { key = program " | " substr($1, 4); n[key]++; all[key] = all[key] " " $4
     if ($4 > most[key]) most[key] = $4; if ($5 > shared[key]) shared[key] = $5; if ($6 > 0) spill[key]++ }
@@ -72,8 +73,35 @@ if command -v cuobjdump > /dev/null; then
       END { print name, arch, count, bytes }'
   done | awk '{ rate = $3 / $4; if ($1 == "copy") copy[$2] = rate
     printf "| %s | %s | %d | %d | %.2f | %.1f |\n", $1, $2, $3, $4, rate, rate / copy[$2] }'
+  # The loop of a product that has the most multiply-adds.
+  echo
+  echo "| product | sm | instructions of the loop | multiply-adds | of all |"
+  echo "|---|---|---|---|---|"
+  for cubin in "$folder"/product_*.cubin; do
+    name=$(basename "${cubin%.cubin}")
+    name=${name#product_}
+    cuobjdump -sass "$cubin" | awk -v name="${name%%__*}" -v arch="${name##*sm_}" '
+      function number(hex,  i, n) {
+        n = 0
+        for (i = 1; i <= length(hex); ++i) n = 16 * n + index("0123456789abcdef", substr(hex, i, 1)) - 1
+        return n
+      }
+      /Function :/ { n = 0 }
+      /^ *\/\*[0-9a-f]+\*\/ .*;/ {
+        line = $0; sub(/^ *\/\*/, "", line)
+        at = number(substr(line, 1, index(line, "*") - 1))
+        ++n; place[at] = n; sums[n] = sums[n - 1] + (line ~ / (FFMA|FFMA2|DFMA|HMMA)[. ]/)
+        if (match(line, /BRA(\.[A-Z]+)* (!?U?P[0-9]+, )?0x[0-9a-f]+/)) {
+          target = substr(line, RSTART, RLENGTH); sub(/.*0x/, "", target); to = number(target)
+          if (to < at && sums[n] - sums[place[to] - 1] > most) {
+            most = sums[n] - sums[place[to] - 1]; all = n - place[to] + 1
+          }
+        }
+      }
+      END { if (all > 0) printf "| %s | %s | %d | %d | %.0f %% |\n", name, arch, all, most, 100 * most / all }'
+  done | sort -t'|' -k3,3n -k2,2
 else
-  echo "no cuobjdump: instructions per byte are left out" >&2
+  echo "no cuobjdump: counts of instructions are left out" >&2
 fi
 if [ -s "$folder/failed" ]; then
   cat "$folder/failed" >&2

@@ -242,7 +242,13 @@ class SimtWriter {
     put(rhs, entry_.number(0));
     entry_.barrier();
     if (std::min(p_.k, p_.part) <= depth_) {
+      // A loop, whose one turn the compiler can't see, so that sums are made before the first of
+      // them is stored: else all that they are made of takes registers until then.
+      Value* none = b_.CreateLShr(entry_.thread_in_block(), 31);
+      Value* unseen = b_.CreateAdd(end, b_.CreateIntCast(none, entry_.index_type(), false));
+      Loop once = Loop::open(b_, first, unseen, depth_);
       add_tile(lhs, rhs, entry_.number(0), 0, depth_);
+      once.close(b_);
       return;
     }
     llvm::IRBuilder<> start(entry_.function().entry_anchor);

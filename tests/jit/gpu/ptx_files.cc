@@ -222,6 +222,46 @@ bool write_attention(Writer& writer) {
   return true;
 }
 
+// Products and convolutions of sizes that fill a GPU: with rows that are read in pieces of 16
+// bytes, with rows that are not, and with vectors.
+bool write_products(Writer& writer) {
+  const auto dot = [](const std::string& dtype, std::int64_t m, std::int64_t k, std::int64_t n,
+                      bool turned) {
+    return fmt::format(
+        "ENTRY e {{ a = {0}[{1},{2}] parameter(0)\n b = {0}[{3}] parameter(1)\n ROOT r = "
+        "{0}[{1},{4}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{5}}} }}",
+        dtype, m, k, turned ? fmt::format("{},{}", n, k) : fmt::format("{},{}", k, n), n,
+        turned ? 1 : 0);
+  };
+  const auto convolution = [](const std::string& dtype) {
+    return fmt::format(
+        "ENTRY e {{ a = {0}[32,56,56,256] parameter(0)\n b = {0}[3,3,256,256] parameter(1)\n ROOT "
+        "r = {0}[32,56,56,256] convolution(a, b), window={{size=3x3 pad=1_1x1_1}}, "
+        "dim_labels=b01f_01io->b01f }}",
+        dtype);
+  };
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"f64", dot("f64", 2048, 2048, 2048, false)}};
+  for (const std::string dtype : {"f32", "bf16"}) {
+    all.insert(all.end(), {{dtype, dot(dtype, 4096, 4096, 4096, false)},
+                           {dtype + "_turned", dot(dtype, 4096, 4096, 4096, true)},
+                           {dtype + "_odd", dot(dtype, 4095, 4097, 4099, false)},
+                           {dtype + "_small", dot(dtype, 32, 512, 512, false)},
+                           {dtype + "_convolution", convolution(dtype)},
+                           {dtype + "_by_vector", dot(dtype, 8192, 8192, 1, false)},
+                           {dtype + "_of_vector", dot(dtype, 1, 8192, 8192, false)}});
+  }
+  for (const auto& [name, text] : all) {
+    const auto module = ir::parse_module(text);
+    if (!module.ok()) {
+      fmt::print(stderr, "products: {}\n", module.status().to_string());
+      return false;
+    }
+    if (!writer.write(*(*module)->entry()->root(), "product_" + name)) return false;
+  }
+  return true;
+}
+
 bool write_op_cases(Writer& writer) {
   for (const cases::OpCase& op : cases::op_cases()) {
     const auto module = ir::parse_module(op.hlo);
@@ -267,6 +307,6 @@ int main(int argc, char** argv) {
   const bool ok = plimsoll::write_bandwidth_kernels(writer) &&
                   plimsoll::write_bandwidth_cases(writer) && plimsoll::write_programs(writer) &&
                   plimsoll::write_codecs(writer) && plimsoll::write_attention(writer) &&
-                  plimsoll::write_op_cases(writer);
+                  plimsoll::write_products(writer) && plimsoll::write_op_cases(writer);
   return ok ? 0 : 1;
 }
