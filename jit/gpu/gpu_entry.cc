@@ -2,6 +2,7 @@
 #include "jit/gpu/gpu_entry.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -80,8 +81,13 @@ llvm::ConstantInt* GpuEntry::number(std::int64_t n) const {
   return llvm::ConstantInt::getSigned(index_type_, n);
 }
 
+// Its range lets addresses be a sum and an offset, which an access holds.
 Value* GpuEntry::thread_in_block() {
-  return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  llvm::CallInst* number = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  number->setMetadata(
+      llvm::LLVMContext::MD_range,
+      llvm::MDBuilder(b_.getContext()).createRange(llvm::APInt(32, 0), llvm::APInt(32, block_)));
+  return number;
 }
 
 Value* GpuEntry::block_in_grid() {

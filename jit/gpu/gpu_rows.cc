@@ -20,31 +20,73 @@ using Values = std::vector<Value*>;
 constexpr std::int64_t kMostWarps = 16;  // of a row that is cut into blocks
 // Elements of a thread that stay in registers from the first sweep to the last, and the values that
 // are computed of all of them together.
-constexpr std::int64_t kMostHeld = 32, kMostHeldValues = 640;
+constexpr std::int64_t kMostHeld = 32, kMostHeldValues = 1280;
 constexpr std::size_t kShortRow = 16;
+constexpr std::int64_t kTeamLanes = 64;  // what rows have that a warp can't hold
+constexpr std::int64_t kMostInTeam = 1024;
 
-// Rows of up to 4096 elements are a warp's each (short ones a part of a warp's), whose threads are
-// the lanes of the reduction, as in gpu_reductions.cc; longer rows are a block's, each warp of
-// which takes blocks of 4096 elements, and all combine them in order.
+// Who computes a row.
+struct RowThreads {
+  int threads = 1;         // that are lanes of the reduction, side by side in a warp
+  std::int64_t slots = 1;  // lanes of a thread
+  std::int64_t warps = 1;  // that share a row in loops
+  std::int64_t held = 1;   // elements of a thread
+  bool holds = false;      // in registers
+  // Not a warp but all threads of a block hold a row: lane by lane of each block of the reduction,
+  // and `groups` threads a lane, each of which takes its elements on from the one before.
+  bool is_team = false;
+  std::int64_t groups = 1;
+  std::uint32_t block = kBlockThreads;
+
+  static RowThreads of(const RowPlan& plan) {
+    const std::int64_t minor = plan.shape.minor, blocks = plan.cut.blocks();
+    const auto instructions = static_cast<std::int64_t>(plan.graph.instructions().size());
+    RowThreads made;
+    made.threads = threads_of_row(plan.cut.lanes);
+    made.slots = plan.cut.lanes / made.threads;
+    made.held = divide_up(minor, made.threads);
+    const auto fits = [&] {
+      return made.held <= kMostHeld && made.held * instructions <= kMostHeldValues;
+    };
+    made.holds = blocks == 1 && fits();
+    if (made.holds) return made;
+    const std::int64_t turns = divide_up(std::min(minor, plan.cut.block_minor), kTeamLanes);
+    made.groups = divide_up(turns, kMostHeld);
+    made.held = divide_up(turns, made.groups);
+    const std::int64_t team = blocks * kTeamLanes * made.groups;
+    if (plan.cut.lanes == kTeamLanes && team <= kMostInTeam && fits()) {
+      made.holds = made.is_team = true;
+      made.block = static_cast<std::uint32_t>(team);
+      return made;
+    }
+    if (blocks == 1) return made;
+    made.warps = std::min(
+        kMostWarps, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(blocks))));
+    made.block = static_cast<std::uint32_t>(made.warps * kWarp);
+    return made;
+  }
+};
+
+// Rows of up to 1024 elements are a warp's each (short ones a part of a warp's), whose threads are
+// the lanes of the reduction, as in gpu_row_sweep.cc; longer ones are a block's of threads. Each
+// thread reads its elements once, and keeps what it has computed of them in registers.
 //
-// Where a thread has few elements it reads each once and keeps what it has computed in registers;
-// else every sweep reads the row again, out of the cache.
+// Where a thread has too many elements for that, every sweep reads the row again, out of the cache:
+// a warp's up to 4096 elements, else a block's, each warp of which takes blocks of 4096 elements,
+// and all combine them in order.
 class GpuRows {
  public:
   GpuRows(GpuWriter& writer, RowPlan& plan)
       : plan_(plan),
         minor_(plan.shape.minor),
         blocks_(plan.cut.blocks()),
-        threads_(threads_of_row(plan.cut.lanes)),
-        slots_(plan.cut.lanes / threads_),
-        warps_(blocks_ == 1 ? 1
-                            : std::min(kMostWarps, static_cast<std::int64_t>(std::bit_ceil(
-                                                       static_cast<std::uint64_t>(blocks_))))),
-        held_(divide_up(minor_, threads_)),
-        holds_(blocks_ == 1 && held_ <= kMostHeld &&
-               held_ * static_cast<std::int64_t>(plan.graph.instructions().size()) <=
-                   kMostHeldValues),
-        entry_(writer, blocks_ == 1 ? kBlockThreads : static_cast<std::uint32_t>(warps_ * kWarp)),
+        layout_(RowThreads::of(plan)),
+        threads_(layout_.threads),
+        slots_(layout_.slots),
+        warps_(layout_.warps),
+        held_(layout_.held),
+        of_warp_(blocks_ == 1 && !layout_.is_team),
+        entry_(writer, layout_.block),
         b_(entry_.builder()),
         once_(plan.graph, plan.space, b_, entry_.function(), 1),
         stages_(plan, b_, once_, b_.getContext()) {
@@ -54,7 +96,7 @@ class GpuRows {
   Status write() {
     const std::int64_t rows = plan_.shape.rows;
     Value* row = nullptr;
-    if (blocks_ == 1) {
+    if (of_warp_) {
       row = entry_.thread();
       lane_ = entry_.split(&row, threads_);
       warp_ = entry_.number(0);
@@ -66,21 +108,21 @@ class GpuRows {
     }
     // Threads past the last row do its work once more, for the exchange of registers, and store
     // nothing.
-    exists_ = b_.CreateICmpULT(row, entry_.number(rows));
-    row = b_.CreateSelect(exists_, row, entry_.number(rows - 1));
+    exists_ = of_warp_ ? b_.CreateICmpULT(row, entry_.number(rows)) : b_.getTrue();
+    if (of_warp_) row = b_.CreateSelect(exists_, row, entry_.number(rows - 1));
     once_.open_lanes(1, 1);
     once_.bind_lane(plan_.row, row);
     anchor_ = entry_.open_place();
     row_ = row;
     element_ = plan_.space.add(plan_.space.scale(plan_.row, minor_), plan_.lane);
-    if (holds_) {
+    if (layout_.holds) {
       PLIMSOLL_RETURN_IF_ERROR(write_held());
     } else {
       PLIMSOLL_RETURN_IF_ERROR(write_loops());
     }
     store_row_results();
     PLIMSOLL_RETURN_IF_ERROR(once_.status());
-    entry_.launch(blocks_ == 1 ? rows * threads_ : rows * warps_ * kWarp);
+    entry_.launch(of_warp_ ? rows * threads_ : rows * layout_.block);
     return ok_status();
   }
 
@@ -114,12 +156,15 @@ class GpuRows {
     return entry_.from_lane(of_first_lane, b_.getInt32(0), threads_);
   }
 
-  void store_roots(ValueEmitter& emitter, Value* condition) {
+  Values root_values(ValueEmitter& emitter) {
     Values values;
-    const auto& roots = plan_.stores.back();
-    for (const int root : roots) {
+    for (const int root : plan_.stores.back()) {
       values.push_back(emitter.value(root_node(root), plan_.own_index(root_node(root).dims())));
     }
+    return values;
+  }
+  void store_roots(ValueEmitter& emitter, const Values& values, Value* condition) {
+    const auto& roots = plan_.stores.back();
     entry_.when(condition, [&] {
       for (std::size_t i = 0; i < roots.size(); ++i) {
         emitter.store(entry_.function().output(roots[i]), element_, values[i],
@@ -132,7 +177,7 @@ class GpuRows {
   void store_row_results() {
     const auto results = stages_.row_results();
     if (results.empty()) return;
-    blocks_ == 1 ? entry_.warp_barrier() : entry_.barrier();
+    of_warp_ ? entry_.warp_barrier() : entry_.barrier();
     Value* first = b_.CreateAnd(b_.CreateIsNull(lane_), b_.CreateIsNull(warp_));
     entry_.when(b_.CreateAnd(exists_, first), [&] {
       for (const auto& [root, value] : results) {
@@ -143,49 +188,125 @@ class GpuRows {
 
   // Rows in registers: every element has an emitter of its own, which remembers all values.
   Status write_held() {
+    const Places places = layout_.is_team ? places_of_team() : places_of_warp();
     std::vector<std::unique_ptr<ValueEmitter>> emitters;
-    Values present;  // null: in every thread
-    for (std::int64_t i = 0; i < held_; ++i) {
-      Value* j = b_.CreateAdd(lane_, entry_.number(i * threads_));
-      Value* is_there = nullptr;
-      if ((i + 1) * threads_ > minor_) {
-        is_there = b_.CreateICmpSLT(j, entry_.number(minor_));
-        j = b_.CreateSelect(is_there, j, entry_.number(minor_ - 1));
-      }
-      present.push_back(is_there);
+    for (Value* place : places.elements) {
       emitters.push_back(make_emitter());
       emitters.back()->open_lanes(1, 1);
-      emitters.back()->bind_lane(plan_.lane, j);
+      emitters.back()->bind_lane(plan_.lane, place);
     }
     const int last = plan_.sweeps() - 1;
     for (int s = 0; s < last; ++s) {
       for (const auto& emitter : emitters) stages_.tell(*emitter);
       Values totals;
       for (const int reduce : reduces(s)) {
-        Values slots(at(slots_));
+        Values values;
         for (std::size_t i = 0; i < emitters.size(); ++i) {
-          Value* value = stages_.element(reduce, *emitters[i]);
-          if (present[i] != nullptr) {
-            value = b_.CreateSelect(present[i], value, stages_.identity(reduce));
-          }
-          Value*& sum = slots[i % slots.size()];
-          sum = sum == nullptr ? value : stages_.combined(reduce, sum, value);
+          values.push_back(stages_.element(reduce, *emitters[i]));
+          if (places.present[i] == nullptr) continue;
+          values[i] = b_.CreateSelect(places.present[i], values[i], stages_.identity(reduce));
         }
-        for (Value*& slot : slots) {
-          if (slot == nullptr) slot = stages_.identity(reduce);
-        }
-        Value* total = shared_by_row(folded(reduce, std::move(slots)));
-        totals.push_back(stages_.combined(reduce, stages_.initial(reduce), total));
+        totals.push_back(layout_.is_team ? team_total(reduce, values) : warp_total(reduce, values));
       }
       stages_.finish_sweep(s, totals);
     }
+    std::vector<Values> results;
+    for (const auto& emitter : emitters) {
+      stages_.tell(*emitter);
+      results.push_back(root_values(*emitter));
+    }
     for (std::size_t i = 0; i < emitters.size(); ++i) {
-      stages_.tell(*emitters[i]);
-      store_roots(*emitters[i],
-                  present[i] == nullptr ? exists_ : b_.CreateAnd(exists_, present[i]));
+      Value* present = places.present[i];
+      store_roots(*emitters[i], results[i],
+                  present == nullptr ? exists_ : b_.CreateAnd(exists_, present));
       PLIMSOLL_RETURN_IF_ERROR(emitters[i]->status());
     }
     return ok_status();
+  }
+
+  // A thread's elements of the row, and which of them there are; null: in every thread.
+  struct Places {
+    Values elements, present;
+    void add(llvm::IRBuilder<>& b, Value* element, Value* is_there, Value* last) {
+      elements.push_back(is_there == nullptr ? element : b.CreateSelect(is_there, element, last));
+      present.push_back(is_there);
+    }
+  };
+
+  Places places_of_warp() {
+    Places places;
+    for (std::int64_t i = 0; i < held_; ++i) {
+      Value* j = b_.CreateAdd(lane_, entry_.number(i * threads_));
+      const bool is_everywhere = (i + 1) * threads_ <= minor_;
+      places.add(b_, j, is_everywhere ? nullptr : b_.CreateICmpSLT(j, entry_.number(minor_)),
+                 entry_.number(minor_ - 1));
+    }
+    return places;
+  }
+
+  Places places_of_team() {
+    const std::int64_t block_minor = plan_.cut.block_minor;
+    part_ = b_.CreateIntCast(entry_.thread_in_block(), entry_.index_type(), false);
+    team_lane_ = entry_.split(&part_, kTeamLanes);
+    group_ = entry_.split(&part_, layout_.groups);
+    Value* begin = b_.CreateMul(part_, entry_.number(block_minor));
+    Value* end = least(b_.CreateAdd(begin, entry_.number(block_minor)), entry_.number(minor_));
+    Value* first = b_.CreateAdd(b_.CreateAdd(begin, team_lane_),
+                                b_.CreateMul(group_, entry_.number(held_ * kTeamLanes)));
+    const bool is_everywhere =
+        minor_ % block_minor == 0 && held_ * layout_.groups * kTeamLanes == block_minor;
+    Places places;
+    for (std::int64_t i = 0; i < held_; ++i) {
+      Value* j = b_.CreateAdd(first, entry_.number(i * kTeamLanes));
+      places.add(b_, j, is_everywhere ? nullptr : b_.CreateICmpSLT(j, end),
+                 entry_.number(minor_ - 1));
+    }
+    return places;
+  }
+
+  Value* warp_total(int reduce, const Values& values) {
+    Values slots(at(slots_));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      Value*& sum = slots[i % slots.size()];
+      sum = sum == nullptr ? values[i] : stages_.combined(reduce, sum, values[i]);
+    }
+    for (Value*& slot : slots) {
+      if (slot == nullptr) slot = stages_.identity(reduce);
+    }
+    Value* total = shared_by_row(folded(reduce, std::move(slots)));
+    return stages_.combined(reduce, stages_.initial(reduce), total);
+  }
+
+  // The lanes' sums lie in shared memory, where group after group takes its elements in; then each
+  // warp folds all blocks' for itself.
+  Value* team_total(int reduce, const Values& values) {
+    llvm::Type* type = memory_type(b_.getContext(), stages_.accumulator(reduce), 1);
+    Value* shared = entry_.share(type, blocks_ * kTeamLanes);
+    const auto place = [&](Value* part, Value* lane) {
+      return b_.CreateInBoundsGEP(
+          type, shared, b_.CreateAdd(b_.CreateMul(part, entry_.number(kTeamLanes)), lane));
+    };
+    for (std::int64_t g = 0; g < layout_.groups; ++g) {
+      Value* is_next = layout_.groups == 1 ? nullptr : b_.CreateICmpEQ(group_, entry_.number(g));
+      entry_.when(is_next, [&] {
+        Value* sum = g == 0 ? nullptr : load(place(part_, team_lane_), reduce);
+        for (Value* value : values) {
+          sum = sum == nullptr ? value : stages_.combined(reduce, sum, value);
+        }
+        save(sum, place(part_, team_lane_), reduce);
+      });
+      entry_.barrier();
+    }
+    Value* total = stages_.initial(reduce);
+    for (std::int64_t k = 0; k < blocks_; ++k) {
+      Values lanes;
+      for (const std::int64_t half : {std::int64_t{0}, std::int64_t{kWarp}}) {
+        lanes.push_back(
+            load(place(entry_.number(k), b_.CreateAdd(lane_, entry_.number(half))), reduce));
+      }
+      total = stages_.combined(reduce, total, shared_by_row(folded(reduce, std::move(lanes))));
+    }
+    return total;
   }
 
   // Longer rows.
@@ -223,7 +344,7 @@ class GpuRows {
       Value* end = b_.CreateSelect(exists_, entry_.number(minor_), entry_.number(0));
       for_elements(thread, end, step, [&](Value* j, std::int64_t) {
         open(j);
-        store_roots(*emitter_, nullptr);
+        store_roots(*emitter_, root_values(*emitter_), nullptr);
       });
     }
     return emitter_->status();
@@ -334,17 +455,17 @@ class GpuRows {
 
   RowPlan& plan_;
   const std::int64_t minor_, blocks_;
+  const RowThreads layout_;
   const int threads_;
-  const std::int64_t slots_;  // lanes of a thread
-  const std::int64_t warps_;
-  const std::int64_t held_;  // elements of a thread
-  const bool holds_;
+  const std::int64_t slots_, warps_, held_;
+  const bool of_warp_;  // else a block of threads has a row
   GpuEntry entry_;
   llvm::IRBuilder<>& b_;
   ValueEmitter once_;
   RowStages stages_;
   std::unique_ptr<ValueEmitter> emitter_;  // where rows are loops
   Value *lane_ = nullptr, *warp_ = nullptr, *row_ = nullptr, *exists_ = nullptr;
+  Value *part_ = nullptr, *group_ = nullptr, *team_lane_ = nullptr;  // of a team's thread
   llvm::Instruction* anchor_ = nullptr;
   Affine element_;
   std::vector<Values> slots_of_;

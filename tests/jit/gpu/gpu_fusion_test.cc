@@ -174,8 +174,8 @@ TEST(GpuReductions, FindTheLargestWithItsPosition) {
 
 // In registers, in loops of a warp, and in blocks whose warps share a row.
 TEST(GpuRows, KeepTheCpusOrderAtEveryLength) {
-  constexpr std::int64_t kMinors[] = {2,   3,   9,    16,   33,   127,  256,
-                                      300, 700, 1030, 3000, 4096, 4100, 20001};
+  constexpr std::int64_t kMinors[] = {2,   3,    9,    16,   33,   127,   256,  300,
+                                      700, 1030, 3000, 4096, 4100, 20001, 40000};
   GpuCheck totals;
   for (std::size_t i = 0; i < std::size(kMinors); ++i) {
     const std::int64_t rows = kMinors[i] > 4000 ? 2 : 1 + static_cast<std::int64_t>(i * 7 % 30);
