@@ -47,7 +47,7 @@ struct TensorTile {
   }
 };
 
-constexpr std::array kTiles = {
+constexpr std::array kTensorTiles = {
     TensorTile{4, 8, 2, 2, 0.50},  // 128 by 128
     TensorTile{2, 8, 2, 2, 0.40},  // 64 by 128
     TensorTile{4, 4, 2, 2, 0.40},  // 128 by 64
@@ -72,14 +72,14 @@ std::int64_t registers_of(const Products& products, const TensorTile& tile) {
   return count;
 }
 
-TensorTile choose_tile(const Products& products) {
+TensorTile choose_tensor_tile(const Products& products) {
   // Of a multiprocessor's 2048 products and sums a cycle. Several tiles of a block are under way at
   // once.
   constexpr double kPerCycle = 2048, kOfWarp = 300, kLatency = 700, kLeastLatency = 100;
   constexpr std::int64_t kThreads = 256, kThreadsOfFew = 768, kSharedOfAll = 200 << 10;
-  TensorTile best = kTiles.back();
+  TensorTile best = kTensorTiles.back();
   double least = std::numeric_limits<double>::infinity();
-  for (const TensorTile& tile : kTiles) {
+  for (const TensorTile& tile : kTensorTiles) {
     if (registers_of(products, tile) > kMostRegisters) continue;
     const std::int64_t threads = tile.ones_m * tile.ones_n >= 32 ? kThreads : kThreadsOfFew;
     const std::int64_t resident =
@@ -433,7 +433,7 @@ bool takes_tensor_cores(const Products& products) {
 }
 
 void write_tensor_products(const Products& products) {
-  TensorWriter(products, choose_tile(products)).write();
+  TensorWriter(products, choose_tensor_tile(products)).write();
 }
 
 }  // namespace plimsoll::jit
