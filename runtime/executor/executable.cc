@@ -303,7 +303,9 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
                                 options.waited_seconds};
   stream.set_communicator(options.communicator);
   const Meetings meetings(options);
-  Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
+  // The engines' transfers are timed.
+  const bool by_streams = !budget.device().is_host_memory() && !observation.profile;
+  Transfers transfers(budget.device(), stream, budget.tiers(), blocks, by_streams);
   Run run(budget.device(), stream, constant_base, transfers, observation,
           impl_->resolution.measurements.size());
   Status status = constants.holds_content()
@@ -325,8 +327,9 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   }
   if (status.ok()) status = options.stop.check();
   if (status.ok()) status = lease ? lease->run(stream, enqueue) : enqueue();
-  transfers.wait_all();
-  const Status finished = stream.synchronize();
+  const Status moved = transfers.wait_all();
+  Status finished = stream.synchronize();
+  if (finished.ok()) finished = moved;
   if (!status.ok()) {
     const bool stopped =
         status.code() == StatusCode::cancelled || status.code() == StatusCode::deadline_exceeded;

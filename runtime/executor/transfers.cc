@@ -31,6 +31,20 @@ Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64
   memory::TransferEngine& engine = out ? tier->out() : tier->in();
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ready, device_.create_event());
   PLIMSOLL_RETURN_IF_ERROR(stream_.record(*ready));
+  if (by_streams_ && space == MemorySpace::host) {
+    PLIMSOLL_ASSIGN_OR_RETURN(device::Stream* const copies, stream_of(out));
+    PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ended, device_.create_event());
+    events_.push_back(ready);
+    events_.push_back(ended);
+    PLIMSOLL_RETURN_IF_ERROR(engine.issue(bytes, [&]() -> Status {
+      PLIMSOLL_RETURN_IF_ERROR(copies->wait(*ready));
+      PLIMSOLL_RETURN_IF_ERROR(out ? block->store(offset, near, bytes, *copies)
+                                   : block->load(offset, near, bytes, *copies));
+      return copies->record(*ended);
+    }));
+    open_.push_back({key, &engine, nullptr, std::move(ended)});
+    return ok_status();
+  }
   auto transfer = engine.enqueue(bytes, [=](device::Stream& stream) -> Status {
     PLIMSOLL_RETURN_IF_ERROR(stream.wait(*ready));
     return out ? block->store(offset, near, bytes, stream)
@@ -47,15 +61,33 @@ Status Transfers::wait(const void* key, double* seconds,
   if (found == open_.end()) return internal_error("waits for a transfer that was never started");
   const Open open = std::move(*found);
   open_.erase(found);
+  if (open.transfer == nullptr) return stream_.wait(*open.ended);
   Status status = open.engine->wait(*open.transfer);
   if (seconds != nullptr) *seconds = open.transfer->seconds();
   if (started != nullptr) *started = open.transfer->started();
   return status;
 }
 
-void Transfers::wait_all() {
-  for (const Open& open : open_) (void)open.engine->wait(*open.transfer);
+Status Transfers::wait_all() {
+  for (const Open& open : open_) {
+    if (open.transfer != nullptr) (void)open.engine->wait(*open.transfer);
+  }
   open_.clear();
+  Status status;
+  for (const auto* stream : {&out_, &in_}) {
+    if (*stream == nullptr) continue;
+    const Status ended = (*stream)->synchronize();
+    if (status.ok()) status = ended;
+  }
+  return status;
+}
+
+Result<device::Stream*> Transfers::stream_of(bool out) {
+  std::unique_ptr<device::Stream>& stream = out ? out_ : in_;
+  if (stream == nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(stream, device_.create_stream());
+  }
+  return stream.get();
 }
 
 }  // namespace plimsoll::executor

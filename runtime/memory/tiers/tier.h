@@ -35,12 +35,14 @@ struct TierStatistics {
 
 // Bytes of a tier, given back on destruction; whoever holds one waits for its transfers first.
 // `store` and `load` run on the threads of the tier's engines, so that one of each may be under way
-// at a time. Offsets are multiples of device::kBufferAlignment.
+// at a time. Offsets are multiples of device::kBufferAlignment. Blocks of host memory may only
+// enqueue the copy on `stream`, whose work it is.
 class TierBlock {
  public:
   virtual ~TierBlock() = default;
   // Copies `bytes` of device memory to `offset`, respectively back. What a load gives is what the
-  // last store to the same range was given, or it fails. `stream` is the engine's.
+  // last store to the same range was given, or it fails. `stream` is the engine's, or of whoever
+  // issues the transfer (TransferEngine::issue).
   virtual Status store(std::int64_t offset, const void* from, std::int64_t bytes,
                        device::Stream& stream) = 0;
   virtual Status load(std::int64_t offset, void* to, std::int64_t bytes,

@@ -48,6 +48,22 @@ Status TransferEngine::wait(Transfer& transfer) {
   return transfer.status_;
 }
 
+Status TransferEngine::issue(std::int64_t bytes, const std::function<Status()>& work) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->fail_in > 0 && --state_->fail_in == 0) return injected_failure(*state_);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(work());
+  const std::lock_guard lock(state_->mutex);
+  ++state_->statistics.transfers;
+  state_->statistics.bytes += bytes;
+  return ok_status();
+}
+
+Status TransferEngine::injected_failure(const State& state) {
+  return unavailable(state.name + ": failure injected by the test hook");
+}
+
 void TransferEngine::loop(State& state) {
   std::unique_lock lock(state.mutex);
   while (true) {
@@ -81,7 +97,7 @@ void TransferEngine::loop(State& state) {
 }
 
 Status TransferEngine::run(State& state, Transfer& transfer, bool fail) {
-  if (fail) return unavailable(state.name + ": failure injected by the test hook");
+  if (fail) return injected_failure(state);
   if (state.stream == nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(state.stream, state.device->create_stream());
   }

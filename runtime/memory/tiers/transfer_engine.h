@@ -39,8 +39,9 @@ class Transfer {
 };
 
 // One direction of a link: transfers run on a thread of their own, one at a time, in the order in
-// which they were enqueued. The thread is started by the first of them. Thread-safe; the destructor
-// waits for all, unless it runs on the engine's own thread: then they follow.
+// which they were enqueued. The thread is started by the first of them. Those that are issued are
+// in the order of their stream instead. Thread-safe; the destructor waits for all, unless it runs
+// on the engine's own thread: then they follow.
 class TransferEngine {
  public:
   TransferEngine(std::string name, std::shared_ptr<device::Device> device);
@@ -54,6 +55,9 @@ class TransferEngine {
                                     std::function<void(const Status&)> ended = nullptr);
   // Blocks until the transfer has ended; what came of it.
   Status wait(Transfer& transfer);
+  // `work` enqueues the copies of `bytes` at once, on a stream of the caller's, who waits for them
+  // by its events: no thread of the engine's does.
+  Status issue(std::int64_t bytes, const std::function<Status()>& work);
 
   TransferStatistics statistics() const;
   // Fault injection for tests: the n-th transfer from now (1 = next) fails; 0 turns it off. Gives
@@ -76,6 +80,7 @@ class TransferEngine {
   };
   static void loop(State& state);
   static Status run(State& state, Transfer& transfer, bool fail);
+  static Status injected_failure(const State& state);
 
   const std::shared_ptr<State> state_;
   std::thread thread_;
