@@ -25,6 +25,21 @@ ContractedDimension dimension_at(const ir::Shape& shape, std::int64_t d,
   return result;
 }
 
+// Puts digits whose neighbours lie nearest to each other in `array` last. Of rows, whose order
+// makes no difference to a result.
+void order_by_step(std::vector<int>& digits, const std::vector<ContractedDimension>& array) {
+  const auto step = [&](int digit) {
+    std::int64_t sum = 0;
+    for (const ContractedDimension& dimension : array) {
+      for (const auto& [own, factor] : dimension.terms) {
+        if (own == digit) sum += factor * dimension.stride;
+      }
+    }
+    return sum;
+  };
+  std::stable_sort(digits.begin(), digits.end(), [&](int x, int y) { return step(x) > step(y); });
+}
+
 bool is_among(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
@@ -125,6 +140,7 @@ Status write_gpu_convolution(GpuWriter& writer) {
       dimension_at(rhs, labels.kernel_output_feature, {{feature, 1}, {group, outputs}}));
   c.out.push_back(dimension_at(result, labels.output_batch, {{row, 1}}));
   c.out.push_back(dimension_at(result, labels.output_feature, {{feature, 1}, {group, outputs}}));
+  order_by_step(c.m, c.lhs);
   return write_gpu_contraction(writer, c);
 }
 

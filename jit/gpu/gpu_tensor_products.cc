@@ -305,46 +305,103 @@ class TensorWriter {
       return b_.CreateSelect(b_.CreateICmpEQ(next, entry_.number(tile_.stages())), entry_.number(0),
                              next);
     };
+    std::vector<Value*> fragment_slots;
+    for (std::int64_t i = 0; i < 4 * (tile_.ones_m + tile_.ones_n / 2); ++i) {
+      fragment_slots.push_back(start.CreateAlloca(b_.getInt32Ty()));
+    }
+    // Of the first positions of a tile, which are read before the last ones of the tile before are
+    // multiplied.
+    const auto read_first = [&](Value* stage) {
+      const Fragments read = read_fragments(lhs, rhs, stage, 0);
+      std::size_t slot = 0;
+      for (const auto* all : {&read.rows, &read.columns}) {
+        for (const auto& four : *all) {
+          for (Value* one : four) b_.CreateStore(one, fragment_slots[slot++]);
+        }
+      }
+    };
+    const auto first_fragments = [&] {
+      Fragments result;
+      std::size_t slot = 0;
+      const auto load = [&](std::vector<std::array<Value*, 4>>& to, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          to.emplace_back();
+          for (Value*& one : to.back()) {
+            one = b_.CreateLoad(b_.getInt32Ty(), fragment_slots[slot++]);
+          }
+        }
+      };
+      load(result.rows, tile_.ones_m);
+      load(result.columns, tile_.ones_n / 2);
+      return result;
+    };
+    wait(ahead - 1);
+    entry_.barrier();
+    read_first(entry_.number(0));
     Loop depths = Loop::open(b_, first, end, kTensorDepth);
     Value* reads = b_.CreateLoad(entry_.index_type(), read_slot);
     Value* writes = b_.CreateLoad(entry_.index_type(), write_slot);
-    wait(ahead - 1);
-    entry_.barrier();
+    Value* reads_next = next_stage(reads);
+    std::vector<Value*> sums;
+    for (Value* slot : sums_) sums.push_back(b_.CreateLoad(b_.getFloatTy(), slot));
+    Fragments now = first_fragments();
+    for (std::int64_t step = 1; step < kTensorDepth / kDepthOfOne; ++step) {
+      Fragments next = read_fragments(lhs, rhs, reads, step);
+      multiply(now, sums);
+      now = std::move(next);
+    }
+    keep(sums);
+    // What was read of the stage before, everybody has read: it is free.
     Value* next = plus(depths.variable, ahead * kTensorDepth);
-    Value* goes_on = b_.CreateICmpSLT(next, end);
-    entry_.when(goes_on, [&] {
+    entry_.when(b_.CreateICmpSLT(next, end), [&] {
       for_both([&](Side& side) { fetch(side, next, limit, stage_of(side, writes)); });
     });
     commit();
-    add_tile(lhs, rhs, stage_of(lhs, reads), stage_of(rhs, reads));
+    wait(ahead - 1);
+    entry_.barrier();
+    // Behind the last tile nothing is read that counts.
+    read_first(reads_next);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] = b_.CreateLoad(b_.getFloatTy(), sums_[i]);
+    multiply(now, sums);
+    keep(sums);
     // Behind the last tile where nobody looks: a branch would part sums from what they are made of.
     for_both([&](Side& side) { put(side, stage_of(side, writes)); });
-    b_.CreateStore(next_stage(reads), read_slot);
+    b_.CreateStore(reads_next, read_slot);
     b_.CreateStore(next_stage(writes), write_slot);
     depths.close(b_);
     wait(0);
   }
 
-  void add_tile(const Side& lhs, const Side& rhs, Value* left_stage, Value* right_stage) {
-    std::vector<Value*> sums;
-    for (Value* slot : sums_) sums.push_back(b_.CreateLoad(b_.getFloatTy(), slot));
-    for (std::int64_t step = 0; step < kTensorDepth / kDepthOfOne; ++step) {
-      std::vector<std::array<Value*, 4>> left, right;
-      for (std::int64_t i = 0; i < tile_.ones_m; ++i) {
-        left.push_back(fragment(lhs, left_stage, i, step));
-      }
-      for (std::int64_t i = 0; i < tile_.ones_n / 2; ++i) {
-        right.push_back(fragment(rhs, right_stage, i, step));
-      }
-      for (std::int64_t i = 0; i < tile_.ones_m; ++i) {
-        for (std::int64_t j = 0; j < tile_.ones_n; ++j) {
-          const auto& columns = right[at(j / 2)];
-          multiply(left[at(i)], {columns[at(j % 2 * 2)], columns[at(j % 2 * 2 + 1)]},
-                   &sums[at(4 * (i * tile_.ones_n + j))]);
-        }
+  // Matrices of 16 rows, and of 16 columns.
+  struct Fragments {
+    std::vector<std::array<Value*, 4>> rows, columns;
+  };
+  Fragments read_fragments(const Side& lhs, const Side& rhs, Value* stage, std::int64_t step) {
+    Fragments result;
+    Value* left = times(stage, lhs.form.bytes());
+    Value* right = times(stage, rhs.form.bytes());
+    for (std::int64_t i = 0; i < tile_.ones_m; ++i) {
+      result.rows.push_back(fragment(lhs, left, i, step));
+    }
+    for (std::int64_t i = 0; i < tile_.ones_n / 2; ++i) {
+      result.columns.push_back(fragment(rhs, right, i, step));
+    }
+    return result;
+  }
+
+  void keep(const std::vector<Value*>& sums) {
+    for (std::size_t i = 0; i < sums.size(); ++i) b_.CreateStore(sums[i], sums_[i]);
+  }
+
+  void multiply(const Fragments& of, std::vector<Value*>& sums) {
+    for (std::int64_t i = 0; i < tile_.ones_m; ++i) {
+      for (std::int64_t j = 0; j < tile_.ones_n; ++j) {
+        const auto& columns = of.columns[at(j / 2)];
+        multiply(of.rows[at(i)], {columns[at(j % 2 * 2)], columns[at(j % 2 * 2 + 1)]},
+                 &sums[at(4 * (i * tile_.ones_n + j))]);
       }
     }
-    for (std::size_t i = 0; i < sums.size(); ++i) b_.CreateStore(sums[i], sums_[i]);
   }
 
   // Adds the products of 16 rows and 8 columns to four sums of this thread's.
