@@ -11,6 +11,14 @@ constexpr std::int64_t kBlockElements = 4096;  // rows
 constexpr std::int64_t kBlockRows = 256;       // columns
 constexpr std::int64_t kLongRow = 256;
 constexpr std::int64_t kInterleave = 4;
+// Blocks of one result, which are combined one after the other.
+constexpr std::int64_t kMostRowBlocks = 2048, kMostColumnBlocks = 1024;
+
+// `size` elements or rows, twice as many, and so on, so that `count` are at most `most` blocks.
+std::int64_t block_size(std::int64_t size, std::int64_t count, std::int64_t most) {
+  while (divide_up(count, size) > most) size *= 2;
+  return size;
+}
 
 }  // namespace
 
@@ -20,10 +28,12 @@ constexpr std::int64_t kInterleave = 4;
 //
 // Neighbouring dims that are both reduced or both kept are one: f32[2,3,4,5] over dims 2 and 3 is
 // [6,20] over its rows. If the innermost is reduced, rows are walked; else columns.
-// - Rows: units of 4096 elements, several short rows or a part of a long one. 64 sums run side by
-//   side in a row of 256 elements or more (four vectors of 16: the latency of an addition is
+// - Rows: units of 4096 elements, several short rows or a part of a long one; of 8192, 16384, ...
+//   where one result would have more than 2048 units, which are combined in turn. 64 sums run side
+//   by side in a row of 256 elements or more (four vectors of 16: the latency of an addition is
 //   hidden), and as many as the next power of two, at most 16, in a short one.
-// - Columns: units of 256 rows; four rows are added side by side.
+// - Columns: units of 256 rows, or of 512, 1024, ... (at most 1024 units a result); four rows are
+//   added side by side.
 //
 // Example: f32[100,10000] over dim 1: block_minor 4096, so 3 units a row (the last has 1808
 // elements), and 300 units; then 3 partial sums a row are added from left to right.
@@ -60,14 +70,17 @@ ReductionShape ReductionShape::of(const ir::Dims& dims,
     const std::int64_t count = shape.minor == 0 ? 0 : shape.reduced / shape.minor;
     const auto wide = static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape.minor, 1, 16));
     shape.lanes = shape.minor >= kLongRow ? 64 : static_cast<std::int64_t>(std::bit_ceil(wide));
-    shape.block_minor = std::min(std::max<std::int64_t>(shape.minor, 1), kBlockElements);
+    shape.block_minor = std::min(std::max<std::int64_t>(shape.minor, 1),
+                                 block_size(kBlockElements, shape.minor, kMostRowBlocks));
     shape.minor_blocks = divide_up(shape.minor, shape.block_minor);
-    shape.block_rows = shape.minor_blocks > 1 ? 1 : kBlockElements / shape.block_minor;
+    shape.block_rows = shape.minor_blocks > 1
+                           ? 1
+                           : block_size(kBlockElements / shape.block_minor, count, kMostRowBlocks);
     shape.row_blocks = divide_up(count, shape.block_rows);
   } else {
     shape.lanes = std::clamp<std::int64_t>(shape.reduced, 1, kInterleave);
-    shape.block_rows = kBlockRows;
-    shape.row_blocks = divide_up(shape.reduced, kBlockRows);
+    shape.block_rows = block_size(kBlockRows, shape.reduced, kMostColumnBlocks);
+    shape.row_blocks = divide_up(shape.reduced, shape.block_rows);
   }
   if (in_order) {
     shape.lanes = shape.row_blocks = shape.minor_blocks = 1;

@@ -52,16 +52,24 @@ TEST(ReductionKernel, SumsAgreeWithTheInterpreter) {
   }
 }
 
+// More than 2048 blocks of 4096 elements would be too many: they are larger.
+TEST(ReductionKernel, OfManyBlocksTakeEveryElementOnce) {
+  check(reduce_text("s32", {"9000001", "0", ""}, "add"));
+  check(reduce_text("s32", {"10000,9,100", "0,2", "9"}, "add"));
+}
+
 // Sums of columns as jit/graph/reduction_shape.h orders them, one column at a time.
 std::vector<float> column_sums(const ir::Literal& operand, float initial, bool squared) {
-  constexpr std::int64_t kBlock = 256, kLanes = 4;
+  constexpr std::int64_t kLanes = 4;
   const std::int64_t rows = operand.shape().dims()[0], columns = operand.shape().dims()[1];
+  std::int64_t block_rows = 256;
+  while (rows > 1024 * block_rows) block_rows *= 2;
   std::vector<float> sums;
   for (std::int64_t c = 0; c < columns; ++c) {
     float sum = initial;
-    for (std::int64_t first = 0; first < rows; first += kBlock) {
+    for (std::int64_t first = 0; first < rows; first += block_rows) {
       float lanes[kLanes] = {-0.0f, -0.0f, -0.0f, -0.0f};
-      for (std::int64_t r = first; r < std::min(first + kBlock, rows); ++r) {
+      for (std::int64_t r = first; r < std::min(first + block_rows, rows); ++r) {
         const auto x = static_cast<float>(operand.at(r * columns + c));
         lanes[(r - first) % kLanes] += squared ? x * x : x;
       }
@@ -75,8 +83,15 @@ std::vector<float> column_sums(const ir::Literal& operand, float initial, bool s
 }
 
 TEST(ReductionKernel, AddsColumnsInTheOrderOfTheirShape) {
-  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{
-           {1, 40}, {3, 700}, {15, 64}, {16, 600}, {300, 1037}, {513, 48}, {1024, 513}, {600, 5}}) {
+  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{1, 40},
+                                                                      {3, 700},
+                                                                      {15, 64},
+                                                                      {16, 600},
+                                                                      {300, 1037},
+                                                                      {513, 48},
+                                                                      {1024, 513},
+                                                                      {600, 5},
+                                                                      {270000, 3}}) {
     const std::string full = "f32[" + std::to_string(rows) + "," + std::to_string(columns) + "]";
     const std::string kept = "f32[" + std::to_string(columns) + "]";
     SCOPED_TRACE(full);

@@ -148,6 +148,12 @@ TEST(GpuReductions, OfManyShortRowsKeepTheCpusOrder) {
   }
 }
 
+// Of more than 2048 blocks of 4096 elements, and so in larger ones.
+TEST(GpuReductions, OfMoreThanTheMostBlocksKeepTheCpusOrder) {
+  GpuCheck totals;
+  EXPECT_EQ(check_text(reduce_of("f32", "8400001", "", "0", "add"), totals), "");
+}
+
 // A pair of results without an identity: lanes that took nothing must not be combined.
 TEST(GpuReductions, FindTheLargestWithItsPosition) {
   GpuCheck totals;
