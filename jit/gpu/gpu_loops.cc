@@ -2,7 +2,9 @@
 #include "jit/gpu/gpu_loops.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "jit/emit/elementwise.h"
@@ -21,10 +23,13 @@ constexpr int kMostLanes = 8, kCostlyLanes = 4;
 // Pieces of 16 bytes that a thread reads before it waits for the first one: of so many bytes of all
 // operands together, where so many threads are left.
 constexpr std::int64_t kMostPieces = 4, kBytesOfPieces = 64, kThreadsOfPieces = 1 << 17;
-// The side of tiles that pass through shared memory, where loops of half of it at least are worth
-// one; of so many operands at most.
-constexpr std::int64_t kStagedTile = 32, kStagedRows = kBlockThreads / kStagedTile;
+// The sides of tiles that pass through shared memory: of elements of up to 2 bytes the second one,
+// so that as many bytes are read side by side. Loops of half of the first at least are worth one;
+// of so many operands at most.
+constexpr std::int64_t kStagedTile = 32, kNarrowStagedTile = 64;
 constexpr std::size_t kMostStaged = 4;
+// Elements of a tile that a thread computes together, by instructions of the graph.
+constexpr std::int64_t kStagedInstructions = 128;
 
 // A nest as a grid: thread t computes the `width_` elements from t * width_ on, a piece, which lie
 // side by side along the innermost loop, with accesses of 16 bytes where elements are read and
@@ -32,7 +37,8 @@ constexpr std::size_t kMostStaged = 4;
 // nest a thread takes several pieces, a block of threads apart, and reads all before it computes.
 //
 // Operands that are read far apart along the innermost loop and side by side along another one
-// (transposes) come by way of shared memory: a block has a tile of 32 by 32 elements, which its
+// (transposes) come by way of shared memory: a block has a tile of 32 by 32 elements (64 by 64 of
+// narrow ones), which its
 // threads read with neighbours along the other loop, and compute with neighbours along the
 // innermost one (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
 //
@@ -93,6 +99,9 @@ class LoopGrid {
   Value* b_index(Value* number) {
     return entry_.builder().CreateIntCast(number, entry_.index_type(), false);
   }
+  Value* least(Value* a, Value* b) {
+    return entry_.builder().CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+  }
   Status status() const {
     for (const auto& emitter : emitters_) PLIMSOLL_RETURN_IF_ERROR(emitter->status());
     return ok_status();
@@ -134,7 +143,7 @@ class LoopGrid {
     const auto& all = graph_.instructions();
     return std::any_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
       const ir::VectorCode code = ir::op_info(instruction->opcode()).code;
-      return code != ir::VectorCode::moves && code != ir::VectorCode::one;
+      return code > ir::VectorCode::one;
     });
   }
 
@@ -154,7 +163,7 @@ class LoopGrid {
   // What a thread of a tile reads for another one.
   struct Staged {
     Load load;
-    Value* memory;  // [kStagedTile][kStagedTile + 1], in rows along the other loop
+    Value* memory = nullptr;  // [side_][pitch_], in rows along the other loop
   };
 
   void choose_staged() {
@@ -163,6 +172,7 @@ class LoopGrid {
       return;
     if (loops_.back().is_constant() || loops_[at(across)].is_constant()) return;
     constexpr std::int64_t kFarApart = 16;
+    std::int64_t widest = 1;
     for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
       const std::int64_t step = load.position.coefficient(loops_.back().terms[0].first);
       if (step < kFarApart || staged_.size() == kMostStaged ||
@@ -170,10 +180,18 @@ class LoopGrid {
           !is_always_there(load)) {
         continue;
       }
-      llvm::Type* type = memory_type(entry_.builder().getContext(), load.dtype, 1);
-      staged_.push_back({load, entry_.share(type, kStagedTile * (kStagedTile + 1))});
+      staged_.push_back({load});
+      widest = std::max<std::int64_t>(widest, ir::dtype_bytes(load.dtype));
     }
     across_ = across;
+    const std::int64_t shortest = std::min(extents_.back(), extents_[at(across)]);
+    if (widest <= 2 && shortest >= kNarrowStagedTile) side_ = kNarrowStagedTile;
+    // Rows begin a bank of 4 bytes further each, so that columns lie in different ones.
+    pitch_ = side_ + std::max<std::int64_t>(4 / widest, 1);
+    for (Staged& staged : staged_) {
+      llvm::Type* type = memory_type(entry_.builder().getContext(), staged.load.dtype, 1);
+      staged.memory = entry_.share(type, side_ * pitch_);
+    }
   }
 
   // Read whatever conditions the value has.
@@ -187,58 +205,88 @@ class LoopGrid {
   Result<GpuLaunch*> write_tiles() {
     llvm::IRBuilder<>& b = entry_.builder();
     const std::int64_t inner = extents_.back(), across = extents_[at(across_)];
-    const std::int64_t inner_tiles = divide_up(inner, kStagedTile);
-    const std::int64_t across_tiles = divide_up(across, kStagedTile);
+    const std::int64_t inner_tiles = divide_up(inner, side_);
+    const std::int64_t across_tiles = divide_up(across, side_);
     std::int64_t blocks = inner_tiles * across_tiles;
     Value* rest = entry_.block_in_grid();
-    Value* inner_first = b.CreateMul(entry_.split(&rest, inner_tiles), entry_.number(kStagedTile));
-    Value* across_first =
-        b.CreateMul(entry_.split(&rest, across_tiles), entry_.number(kStagedTile));
+    Value* inner_first = b.CreateMul(entry_.split(&rest, inner_tiles), entry_.number(side_));
+    Value* across_first = b.CreateMul(entry_.split(&rest, across_tiles), entry_.number(side_));
     std::vector<Value*> places(extents_.size());
     for (std::size_t i = extents_.size() - 1; i-- > 0;) {
       if (static_cast<int>(i) == across_) continue;
       places[i] = entry_.split(&rest, extents_[i]);
       blocks *= extents_[i];
     }
-    Value* high = b.CreateIntCast(entry_.thread_in_block(), entry_.index_type(), false);
-    Value* low = entry_.split(&high, kStagedTile);
-    // f(its place in the tile along the innermost loop, and along the other one).
-    const auto for_own = [&](bool reads, auto f) {
-      for (std::int64_t row = 0; row < kStagedTile; row += kStagedRows) {
-        Value* slow = b.CreateAdd(high, entry_.number(row));
-        Value* in_inner = reads ? slow : low;
-        Value* in_across = reads ? low : slow;
-        places.back() = b.CreateAdd(inner_first, in_inner);
-        places[at(across_)] = b.CreateAdd(across_first, in_across);
-        Value* exists = b.CreateAnd(b.CreateICmpULT(places.back(), entry_.number(inner)),
-                                    b.CreateICmpULT(places[at(across_)], entry_.number(across)));
-        Value* place =
-            b.CreateAdd(b.CreateMul(in_inner, entry_.number(kStagedTile + 1)), in_across);
-        entry_.when(exists, [&] { f(place); });
+    Value* high = b_index(entry_.thread_in_block());
+    Value* low = entry_.split(&high, side_);
+    const std::int64_t rows_at_once = kBlockThreads / side_, rows = side_ / rows_at_once;
+    const auto together = static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(
+            kStagedInstructions / static_cast<std::int64_t>(graph_.instructions().size()), 1,
+            rows))));
+    make_emitters(together);
+
+    // An element of this thread: by which emitter, where in the tile, and whether it is there;
+    // null: in every thread. What is not there has the place of the last one.
+    struct Own {
+      ValueEmitter* emitter;
+      Value *place, *exists;
+    };
+    const bool is_everywhere = inner % side_ == 0 && across % side_ == 0;
+    const auto own = [&](std::int64_t row, bool reads) {
+      Value* slow = b.CreateAdd(high, entry_.number(row * rows_at_once));
+      Value* in_inner = reads ? slow : low;
+      Value* in_across = reads ? low : slow;
+      Value *x = b.CreateAdd(inner_first, in_inner), *y = b.CreateAdd(across_first, in_across);
+      Value* exists = nullptr;
+      if (!is_everywhere) {
+        exists = b.CreateAnd(b.CreateICmpULT(x, entry_.number(inner)),
+                             b.CreateICmpULT(y, entry_.number(across)));
+        x = least(x, entry_.number(inner - 1));
+        y = least(y, entry_.number(across - 1));
       }
+      places.back() = x;
+      places[at(across_)] = y;
+      ValueEmitter& emitter = *emitters_[at(row % together)];
+      open(emitter, places, 1);
+      Value* place = b.CreateAdd(b.CreateMul(in_inner, entry_.number(pitch_)), in_across);
+      return Own{&emitter, place, exists};
     };
     const auto type_of = [&](const Staged& staged) {
       return memory_type(b.getContext(), staged.load.dtype, 1);
     };
-    for_own(true, [&](Value* place) {
-      open(emitter(), places, 1);
-      for (const Staged& staged : staged_) {
-        Value* from =
-            b.CreateInBoundsGEP(type_of(staged), entry_.function().input(staged.load.input),
-                                emitter().first_lane(staged.load.position));
-        b.CreateStore(b.CreateLoad(type_of(staged), from),
-                      b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
+    const auto staged_at = [&](const Staged& staged, Value* place) {
+      return b.CreateInBoundsGEP(type_of(staged), staged.memory, place);
+    };
+    for (std::int64_t first = 0; first < rows; first += together) {
+      std::vector<std::pair<Value*, Value*>> read;  // and where it goes
+      for (std::int64_t row = first; row < first + together; ++row) {
+        const Own element = own(row, true);
+        for (const Staged& staged : staged_) {
+          Value* from =
+              b.CreateInBoundsGEP(type_of(staged), entry_.function().input(staged.load.input),
+                                  element.emitter->first_lane(staged.load.position));
+          read.emplace_back(b.CreateLoad(type_of(staged), from), staged_at(staged, element.place));
+        }
       }
-    });
+      for (const auto& [value, address] : read) b.CreateStore(value, address);
+    }
     entry_.barrier();
-    for_own(false, [&](Value* place) {
-      open(emitter(), places, 1);
-      for (const Staged& staged : staged_) {
-        emitter().stage(staged.load.input, staged.load.position,
-                        b.CreateInBoundsGEP(type_of(staged), staged.memory, place));
+    for (std::int64_t first = 0; first < rows; first += together) {
+      std::vector<std::pair<Own, std::vector<Value*>>> computed;
+      for (std::int64_t row = first; row < first + together; ++row) {
+        const Own element = own(row, false);
+        for (const Staged& staged : staged_) {
+          element.emitter->stage(staged.load.input, staged.load.position,
+                                 staged_at(staged, element.place));
+        }
+        computed.emplace_back(element, values(*element.emitter));
       }
-      store(emitter(), values(emitter()));
-    });
+      for (const auto& [element, all] : computed) {
+        entry_.when(element.exists,
+                    [&, &element = element, &all = all] { store(*element.emitter, all); });
+      }
+    }
     PLIMSOLL_RETURN_IF_ERROR(status());
     return &entry_.launch(blocks * kBlockThreads);
   }
@@ -325,7 +373,8 @@ class LoopGrid {
   Affine position_;
   std::vector<std::unique_ptr<ValueEmitter>> emitters_;  // one a piece
   std::vector<Staged> staged_;
-  int across_ = -1;  // the loop along which they are read
+  std::int64_t side_ = kStagedTile, pitch_ = kStagedTile;  // of a tile
+  int across_ = -1;                                        // the loop along which they are read
 };
 
 }  // namespace
