@@ -12,24 +12,27 @@ namespace plimsoll::benchmarks {
 DriverBytes::DriverBytes(std::shared_ptr<device::Device> device)
     : device_(std::move(device)), thread_([this] {
         while (!stops_) {
-          most_ = std::max(most_, look());
+          look();
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
-        most_ = std::max(most_, look());
+        look();
       }) {}
 
-std::int64_t DriverBytes::stop() {
+void DriverBytes::stop() {
   stops_ = true;
   if (thread_.joinable()) thread_.join();
-  return most_;
 }
 
-// What is kept for further blocks counts, too: nobody else can have it.
-std::int64_t DriverBytes::look() const {
+// The driver is asked first: what is mapped meanwhile is seen the next time.
+void DriverBytes::look() {
   const auto* const gpu = dynamic_cast<const device::cuda::CudaDevice*>(device_.get());
-  if (gpu == nullptr) return 0;
+  if (gpu == nullptr) return;
   const auto free = gpu->context()->free_bytes();
-  return free.ok() ? gpu->total_bytes() - *free : 0;
+  const std::int64_t kept = gpu->memory().kept_bytes();
+  if (!free.ok()) return;
+  const std::int64_t held = gpu->total_bytes() - *free;
+  held_ = std::max(held_, held);
+  taken_ = std::max(taken_, held - kept);
 }
 
 }  // namespace plimsoll::benchmarks

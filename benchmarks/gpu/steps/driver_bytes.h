@@ -10,9 +10,8 @@
 
 namespace plimsoll::benchmarks {
 
-// The most that the driver says this device's user holds, looked at by a thread again and again
-// from the constructor to stop(): total less free, code of kernels among it. Of a GPU; another
-// device's is 0.
+// The most that the driver says this device's user holds, code of kernels among it, looked at by a
+// thread again and again from the constructor to stop(). Of a GPU; another device's is 0.
 class DriverBytes {
  public:
   explicit DriverBytes(std::shared_ptr<device::Device> device);
@@ -20,15 +19,17 @@ class DriverBytes {
   DriverBytes(const DriverBytes&) = delete;
   DriverBytes& operator=(const DriverBytes&) = delete;
 
-  // The most there was.
-  std::int64_t stop();
+  void stop();
+  // After stop(): the most that blocks and code took, and with it what was kept for further blocks.
+  std::int64_t taken_bytes() const { return taken_; }
+  std::int64_t held_bytes() const { return held_; }
 
  private:
-  std::int64_t look() const;
+  void look();
 
   const std::shared_ptr<device::Device> device_;
   std::atomic<bool> stops_ = false;
-  std::int64_t most_ = 0;  // the thread's, until it has ended
+  std::int64_t taken_ = 0, held_ = 0;  // the thread's, until it has ended
   std::thread thread_;
 };
 

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstddef>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "benchmarks/gpu/steps/driver_bytes.h"
-#include "runtime/base/sha256.h"
+#include "runtime/base/hash.h"
 #include "runtime/device/devices.h"
 
 namespace plimsoll::benchmarks {
@@ -74,20 +71,20 @@ class Run {
   }
   ordered_json report() { return ordered_json::parse(context_.report()); }
   // Of everything that lives on.
-  std::string hash() {
+  std::uint64_t hash() {
     const ContextScope scope(context_);
     context_.remove_limit();
-    Sha256 hash;
-    std::vector<std::byte> bytes;
+    std::uint64_t hash = 0;
+    std::string bytes;
     for (const auto& tensors : {training_.network->parameters(), training_.network->buffers(),
                                 training_.optimizer->state()}) {
       for (const Tensor& tensor : tensors) {
         bytes.resize(static_cast<std::size_t>(tensor.byte_size()));
         tensor.read_bytes(bytes.data(), bytes.size());
-        hash.update(bytes);
+        hash = combine_hash(hash, hash_text(bytes));
       }
     }
-    return hash.finish();
+    return hash;
   }
 
  private:
@@ -134,144 +131,134 @@ void add_profile(ordered_json& row, const ordered_json& report, int steps, int t
   row["kernels"] = kernels;
 }
 
-class Measurement {
- public:
-  Measurement(const Workload& workload, const GpuStepsOptions& options)
-      : workload_(workload), options_(options) {}
+ordered_json not_run(const std::string& limit, std::int64_t bytes, const std::string& why) {
+  return {{"limit", limit}, {"limit_bytes", bytes}, {"ran", false}, {"why", why}};
+}
 
-  ordered_json run() {
-    MemoryNeeds needs;
-    {
-      Run probe(workload_, PLM_NO_LIMIT, 0);
-      needs = probe.record_and_measure();
+// `needs`: null, or gets those of the second step (the first one makes the optimizer's state).
+ordered_json measure(const Workload& workload, const GpuStepsOptions& options,
+                     const std::string& limit, std::int64_t limit_bytes, MemoryNeeds* needs) {
+  const bool is_limited = limit_bytes != PLM_NO_LIMIT;
+  const Clock::time_point start = Clock::now();
+  try {
+    Run run(workload, limit_bytes, is_limited ? options.host_bytes : 0);
+    DriverBytes held(device::default_device());
+    run.step();
+    ordered_json row = {{"limit", limit},
+                        {"limit_bytes", is_limited ? ordered_json(limit_bytes) : ordered_json()},
+                        {"ran", true},
+                        {"first_step_seconds", seconds_since(start)},
+                        {"compile_seconds", run.report().at("compile_seconds")}};
+    if (needs != nullptr) *needs = run.record_and_measure();
+    for (int i = 1; i < options.warm_up; ++i) run.step();
+    const std::int64_t graphs = run.report().at("graph_runs");
+    std::vector<double> step_seconds, wall_seconds;
+    for (int i = 0; i < options.rounds; ++i) {
+      wall_seconds.push_back(run.step());
+      step_seconds.push_back(run.report().at("step_seconds"));
     }
-    std::vector<ordered_json> rows;
-    rows.push_back(measure("floor", needs.floor_bytes, &needs));
-    auto percents = options_.percents;
-    std::sort(percents.begin(), percents.end());
-    for (const double percent : percents) {
-      char name[32];
-      std::snprintf(name, sizeof name, "%g%%", percent);
-      const auto bytes = static_cast<std::int64_t>(
-          std::floor(percent / 100 * static_cast<double>(needs.unlimited_peak_bytes)));
-      if (bytes < needs.floor_bytes || seconds_since(start_) > 0.7 * options_.seconds) {
-        rows.push_back({{"limit", name},
-                        {"limit_bytes", bytes},
-                        {"ran", false},
-                        {"why", bytes < needs.floor_bytes ? "below the floor" : "no time left"}});
-        continue;
-      }
-      rows.push_back(measure(name, bytes, nullptr));
-    }
-    rows.push_back(measure("none", PLM_NO_LIMIT, nullptr));
-    return finish(std::move(rows), needs);
-  }
-
- private:
-  // `needs`: of the step that makes the optimizer's state; becomes that of the ones behind it.
-  ordered_json measure(const std::string& name, std::int64_t limit_bytes, MemoryNeeds* needs) {
-    const bool is_limited = limit_bytes != PLM_NO_LIMIT;
-    ordered_json row = {{"limit", name}, {"limit_bytes", nullptr}, {"ran", true}};
-    try {
-      const Clock::time_point start = Clock::now();
-      Run run(workload_, limit_bytes, is_limited ? options_.host_bytes : 0);
-      DriverBytes held(device::default_device());
-      double seconds = run.step();
-      row["first_step_seconds"] = seconds_since(start);
-      const double compile = run.report().at("compile_seconds");
-      if (needs != nullptr) {
-        *needs = run.record_and_measure();
-        // The first step's data is gone, but its plan had this much.
-        limit_bytes = std::max(limit_bytes, needs->floor_bytes);
-        run.context().set_limit(limit_bytes);
-      }
-      for (int i = 1; i < options_.warm_up; ++i) seconds = run.step();
-      std::vector<double> step_seconds, wall_seconds;
-      const auto is_enough = [&] {
-        const int done = static_cast<int>(step_seconds.size());
-        if (rounds_ > 0) return done == rounds_;
-        // Five contexts, about, share the time.
-        return done == options_.rounds ||
-               (done >= 2 && seconds_since(start) + seconds > options_.seconds / 6);
-      };
-      const std::int64_t graphs = run.report().at("graph_runs");
-      while (!is_enough()) {
-        wall_seconds.push_back(seconds = run.step());
-        step_seconds.push_back(run.report().at("step_seconds"));
-      }
-      rounds_ = static_cast<int>(step_seconds.size());
-      row["driver_bytes"] = held.stop();
-      const ordered_json report = run.report();
-      row["limit_bytes"] = is_limited ? ordered_json(limit_bytes) : ordered_json();
-      row["step_seconds"] = median(step_seconds);
-      row["wall_seconds"] = median(wall_seconds);
-      row["predicted_percent"] =
-          percent_over(report.at("expected_seconds"), report.at("expected_unlimited_seconds"));
-      row["code_bytes"] = device::default_device()->overhead_bytes();
-      row["peak_bytes"] = run.context().memory().peak_bytes;
-      row["recomputes"] = report.at("steps").at("recompute");
-      row["encodes"] = report.at("steps").at("encode");
-      row["swaps"] = report.at("steps").at("swap_out");
-      row["launches"] = report.at("launches");
-      row["graph_runs"] = report.at("graph_runs").get<std::int64_t>() - graphs;
-      row["segments"] = report.at("segments");
-      row["replans"] = report.at("replans");
-      row["planning_seconds"] = report.at("planning_seconds");
-      row["compile_seconds"] = compile;
-      run.context().enable_profile(true);
-      for (int i = 0; i < options_.profiled; ++i) run.step();
-      add_profile(row, run.report(), options_.profiled, options_.top);
-      run.context().enable_profile(false);
-      row["sha256"] = run.hash();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::resource_exhausted) throw;
-      row["ran"] = false;
-      row["limit_bytes"] = limit_bytes;
-      row["why"] = error.what();
-    }
+    held.stop();
+    const ordered_json report = run.report();
+    row["step_seconds"] = median(step_seconds);
+    row["wall_seconds"] = median(wall_seconds);
+    row["predicted_percent"] =
+        percent_over(report.at("expected_seconds"), report.at("expected_unlimited_seconds"));
+    row["driver_bytes"] = held.taken_bytes();
+    row["held_bytes"] = held.held_bytes();
+    row["code_bytes"] = device::default_device()->overhead_bytes();
+    row["peak_bytes"] = run.context().memory().peak_bytes;
+    row["recomputes"] = report.at("steps").at("recompute");
+    row["encodes"] = report.at("steps").at("encode");
+    row["swaps"] = report.at("steps").at("swap_out");
+    row["launches"] = report.at("launches");
+    row["graph_runs"] = report.at("graph_runs").get<std::int64_t>() - graphs;
+    row["segments"] = report.at("segments");
+    row["replans"] = report.at("replans");
+    row["planning_seconds"] = report.at("planning_seconds");
+    run.context().enable_profile(true);
+    for (int i = 0; i < options.profiled; ++i) run.step();
+    add_profile(row, run.report(), options.profiled, options.top);
+    run.context().enable_profile(false);
+    row["hash"] = run.hash();
+    row["row_seconds"] = seconds_since(start);
     return row;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::resource_exhausted) throw;
+    return not_run(limit, limit_bytes, error.what());
   }
-
-  ordered_json finish(std::vector<ordered_json> rows, const MemoryNeeds& needs) const {
-    std::vector<std::string> missed;
-    const ordered_json unlimited = rows.back();
-    for (ordered_json& row : rows) {
-      const std::string name = workload_.name + " at " + row.at("limit").get<std::string>();
-      if (!row.at("ran").get<bool>()) {
-        missed.push_back(name + ": " + row.at("why").get<std::string>());
-        continue;
-      }
-      if (!unlimited.at("ran").get<bool>()) continue;
-      row["measured_percent"] = percent_over(row.at("step_seconds"), unlimited.at("step_seconds"));
-      row["same_bits"] = row.at("sha256") == unlimited.at("sha256");
-      if (!row.at("same_bits").get<bool>()) missed.push_back(name + ": other bits");
-      if (row.at("limit_bytes").is_null()) continue;
-      const std::int64_t limit = row.at("limit_bytes");
-      for (const char* bytes : {"peak_bytes", "driver_bytes"}) {
-        if (row.at(bytes).get<std::int64_t>() <= limit) continue;
-        missed.push_back(name + ": " + bytes + " over the limit by " +
-                         std::to_string(row.at(bytes).get<std::int64_t>() - limit));
-      }
-    }
-    std::rotate(rows.begin(), rows.end() - 1, rows.end());
-    return {{"workload", workload_.name},
-            {"unlimited_peak_bytes", needs.unlimited_peak_bytes},
-            {"floor_bytes", needs.floor_bytes},
-            {"steps", options_.warm_up + rounds_ + options_.profiled},
-            {"rows", rows},
-            {"missed", missed}};
-  }
-
-  const Workload& workload_;
-  const GpuStepsOptions& options_;
-  const Clock::time_point start_ = Clock::now();
-  int rounds_ = 0;  // 0: the first context decides
-};
+}
 
 }  // namespace
 
-ordered_json measure_gpu_steps(const Workload& workload, const GpuStepsOptions& options) {
-  return Measurement(workload, options).run();
+ordered_json measure_unlimited(const Workload& workload, const GpuStepsOptions& options) {
+  MemoryNeeds needs;
+  ordered_json row = measure(workload, options, "none", PLM_NO_LIMIT, &needs);
+  row["unlimited_peak_bytes"] = needs.unlimited_peak_bytes;
+  row["floor_bytes"] = needs.floor_bytes;
+  return row;
+}
+
+std::vector<ordered_json> measure_limited(const Workload& workload, const GpuStepsOptions& options,
+                                          const ordered_json& unlimited) {
+  const Clock::time_point start = Clock::now();
+  const std::int64_t peak = unlimited.at("unlimited_peak_bytes");
+  std::int64_t floor = unlimited.at("floor_bytes");
+  {
+    // With a tier beside it, and of the first step, which makes the optimizer's state.
+    Run probe(workload, PLM_NO_LIMIT, options.host_bytes);
+    floor = std::max(floor, probe.record_and_measure().floor_bytes);
+  }
+  std::vector<std::pair<std::string, std::int64_t>> limits;
+  for (const double percent : options.percents) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%g%%", percent);
+    limits.emplace_back(name, static_cast<std::int64_t>(percent / 100 * static_cast<double>(peak)));
+  }
+  limits.emplace_back("floor", floor);
+  std::stable_sort(limits.begin(), limits.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<ordered_json> rows;
+  double last = 0;
+  for (const auto& [name, bytes] : limits) {
+    if (bytes < floor) {
+      rows.push_back(not_run(name, bytes, "below the floor"));
+    } else if (seconds_since(start) + last > options.seconds) {
+      rows.push_back(not_run(name, bytes, "no time left"));
+    } else {
+      rows.push_back(measure(workload, options, name, bytes, nullptr));
+      last = rows.back().value("row_seconds", last);
+    }
+  }
+  return rows;
+}
+
+std::vector<std::string> judge(const std::string& workload, const ordered_json& unlimited,
+                               std::vector<ordered_json>& rows) {
+  std::vector<std::string> missed;
+  for (ordered_json& row : rows) {
+    const std::string name = workload + " at " + row.at("limit").get<std::string>();
+    if (!row.at("ran").get<bool>()) {
+      missed.push_back(name + ": " + row.at("why").get<std::string>());
+      continue;
+    }
+    row["measured_percent"] = percent_over(row.at("step_seconds"), unlimited.at("step_seconds"));
+    row["same_bits"] = row.at("hash") == unlimited.at("hash");
+    if (!row.at("same_bits").get<bool>()) missed.push_back(name + ": other bits");
+    const std::int64_t limit = row.at("limit_bytes");
+    for (const char* bytes : {"peak_bytes", "driver_bytes"}) {
+      if (row.at(bytes).get<std::int64_t>() <= limit) continue;
+      missed.push_back(name + ": " + bytes + " over the limit by " +
+                       std::to_string(row.at(bytes).get<std::int64_t>() - limit));
+    }
+  }
+  // What the driver has at all of the first row, before which there was none.
+  if (!rows.empty() && rows.front().at("ran").get<bool>() &&
+      rows.front().at("held_bytes").get<std::int64_t>() >
+          rows.front().at("limit_bytes").get<std::int64_t>()) {
+    missed.push_back(workload + " at " + rows.front().at("limit").get<std::string>() +
+                     ": held_bytes over the limit");
+  }
+  return missed;
 }
 
 ordered_json measure_largest_batch(GptSizes sizes, std::int64_t limit_bytes,
@@ -327,7 +314,8 @@ ordered_json measure_largest_batch(GptSizes sizes, std::int64_t limit_bytes,
     do {
       steps.push_back(run.step());
     } while (steps.size() < 3 && seconds_since(start) < seconds);
-    row["driver_bytes"] = held.stop();
+    held.stop();
+    row["driver_bytes"] = held.taken_bytes();
     row["ran"] = true;
     row["step_seconds"] = median(steps);
     row["samples_per_second"] = static_cast<double>(fits) / median(steps);
