@@ -141,8 +141,7 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::kernel(
     statistics_.compile_seconds += elapsed.count();
   }
   if (kernel.ok() || kernel.status().code() != StatusCode::unimplemented) return kernel;
-  PLIMSOLL_ASSIGN_OR_RETURN(auto copies,
-                            make_device_copies(instruction, [this](const ir::Instruction& of) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto copies, make_device_copies(instruction, [this](const auto& of) {
                               return this->kernel(of);
                             }));
   if (copies != nullptr) return copies;
@@ -152,12 +151,8 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::kernel(
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::compiled(
     const ir::Instruction& instruction) {
   auto code = compiler_->compile(instruction);
-  auto kernel = code.ok() ? load(std::move(*code))
-                          : Result<std::shared_ptr<const device::Kernel>>(code.status());
-  if (kernel.ok()) return kernel;
-  return kernel.status().with_context(std::string(device_->name()) + ": no kernel for '" +
-                                      std::string(ir::to_string(instruction.opcode())) +
-                                      "' with result " + instruction.shape().to_string());
+  if (!code.ok()) return code.status();
+  return load(std::move(*code));
 }
 
 Result<std::shared_ptr<device::KernelProvider>> CudaKernels::cpu() {
@@ -174,15 +169,20 @@ void CudaKernels::say_on_host(const std::string& operation, const Status& why) {
     if (!said_on_host_.insert(operation).second) return;
   }
   log_line(LogLevel::warning, std::string(device_->name()) + ": '" + operation +
-                                  "' runs on the host, slower: " + why.message());
+                                  "' runs on the host, slower (" + why.message() + ")");
 }
 
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::on_host(
     const ir::Instruction& instruction, const Status& why) {
   PLIMSOLL_ASSIGN_OR_RETURN(const auto cpu, this->cpu());
   auto kernel = cpu->kernel(instruction);
-  if (kernel.status().code() == StatusCode::unimplemented) return why;
-  PLIMSOLL_RETURN_IF_ERROR(kernel.status());
+  if (kernel.status().code() == StatusCode::unimplemented) {
+    return unimplemented(std::string(device_->name()) + ": no kernel for '" +
+                         std::string(ir::to_string(instruction.opcode())) + "' with result " +
+                         instruction.shape().to_string() + ": " + why.message() +
+                         "; on the host: " + kernel.status().message());
+  }
+  if (!kernel.ok()) return kernel;
   auto made = HostKernel::create(instruction, std::move(*kernel));
   if (!made.ok()) return made.status().with_context(device_->name());
   say_on_host(operation_name(instruction), why);
@@ -276,6 +276,14 @@ device::KernelStatistics CudaKernels::statistics() const {
   const std::lock_guard lock(mutex_);
   device::KernelStatistics now = statistics_;
   now.code_bytes = device_->overhead_bytes();
+  if (cpu_ == nullptr) return now;
+  const device::KernelStatistics on_host = cpu_->statistics();
+  now.kernels_compiled += on_host.kernels_compiled;
+  now.kernels_loaded += on_host.kernels_loaded;
+  now.cache_hits += on_host.cache_hits;
+  now.compile_seconds += on_host.compile_seconds;
+  now.code_bytes += on_host.code_bytes;
+  now.peak_code_bytes += on_host.peak_code_bytes;
   return now;
 }
 

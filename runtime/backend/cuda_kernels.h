@@ -39,7 +39,7 @@ class CudaKernels final : public device::KernelProvider {
   Result<device::CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override;
   Result<std::shared_ptr<const device::JointLaunch>> join(
       std::span<const device::Kernel* const> parts) override;
-  // Code is in device memory.
+  // Code is in device memory, that of kernels which run on the host in host memory.
   device::KernelStatistics statistics() const override;
 
  private:
