@@ -211,9 +211,9 @@ Error* Client_CreateViewOfDeviceBuffer(Client_CreateViewOfDeviceBuffer_Args* arg
     lent->pointer = args->device_buffer_ptr;
     lent->user = args->on_delete_callback_user;
     plm_buffer* made = nullptr;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(
-        from_status(plm_buffer_borrow(device->context.get(), dtype, args->dims, args->num_dims,
-                                      args->device_buffer_ptr, Lent::end, lent.get(), &made)));
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
+        plm_buffer_borrow_device(device->context.get(), dtype, args->dims, args->num_dims,
+                                 args->device_buffer_ptr, nullptr, Lent::end, lent.get(), &made)));
     (void)lent.release();
     args->buffer = new Buffer(device, made);
     return nullptr;

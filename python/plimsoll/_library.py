@@ -152,6 +152,11 @@ _FUNCTIONS = {
         [c_void_p, c_int, POINTER(c_int64), c_size_t, c_void_p, ReleaseFunction, c_void_p]
         + [POINTER(c_void_p)],
     ),
+    "plm_buffer_borrow_device": (
+        _Status,
+        [c_void_p, c_int, POINTER(c_int64), c_size_t, c_void_p, POINTER(c_int64)]
+        + [ReleaseFunction, c_void_p, POINTER(c_void_p)],
+    ),
     "plm_buffer_release": (None, [c_void_p]),
     "plm_buffer_dtype": (c_int, [c_void_p]),
     "plm_buffer_rank": (c_size_t, [c_void_p]),

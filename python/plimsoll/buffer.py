@@ -98,20 +98,22 @@ class Buffer:
         return int(self._read().item())
 
     def __dlpack_device__(self) -> tuple:
-        return dlpack.CPU
+        return dlpack.device_of(self._context)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """A capsule that shares the memory and keeps it: versioned where `max_version` allows it,
-        and then marked as read only. Waits. BufferError where the device's memory is not the host's,
-        or another device is asked for."""
-        if not self._context.is_host_memory:
-            raise BufferError(f"device {self._context.device} (only host memory is exported)")
-        if stream is not None or dl_device not in (None, dlpack.CPU):
-            raise BufferError(f"stream {stream}, device {dl_device} (the memory is the host's)")
-        source = self._context.buffer(self._read()) if copy else self
+        and then marked as read only. Waits, so that no stream has to. Of a GPU's memory there is a
+        copy in host memory for who asks for `dl_device` (1, 0). BufferError for any other device."""
+        own = dlpack.device_of(self._context)
         versioned = max_version is not None and max_version[0] >= 1
+        if dl_device == dlpack.CPU != own and copy is not False:
+            held = _HeldArray(self._read())
+            return dlpack.capsule_of(held, self._dtype(), self.shape, versioned, True)
+        if dl_device not in (None, own) or (stream is not None and own == dlpack.CPU):
+            raise BufferError(f"stream {stream}, device {dl_device} (the memory is that of {own})")
+        source = self._context.buffer(self._read()) if copy else self
         return dlpack.capsule_of(
-            _Held(source), source._dtype(), source.shape, versioned, bool(copy)
+            _Held(source), source._dtype(), source.shape, versioned, bool(copy), own
         )
 
     def _dtype(self) -> dtypes.DType:
@@ -130,8 +132,16 @@ class Buffer:
         return bytes_.view(self.dtype).reshape(self.shape)
 
 
+class _HeldArray:
+    """Keeps a NumPy array. `address`: its first byte's."""
+
+    def __init__(self, array: np.ndarray):
+        self.address = array.ctypes.data
+        self._array = array
+
+
 class _Held:
-    """Keeps a ready buffer and its bytes where they are. `address`: in host memory."""
+    """Keeps a ready buffer and its bytes where they are. `address`: in the device's memory."""
 
     def __init__(self, buffer: Buffer):
         address, hold = c_void_p(), c_void_p()
@@ -204,6 +214,33 @@ def make_buffer(context, dtype: dtypes.DType, shape, address: int, byte_strides,
     return Buffer(handle.value, context)
 
 
+def _borrow_device(context, tensor: dlpack.Imported) -> Buffer:
+    """A buffer of a tensor in the device's memory; it is given back when nothing uses it any more."""
+    rank = len(tensor.shape)
+    dims = (c_int64 * max(rank, 1))(*tensor.shape)
+    strides = tensor.byte_strides and (c_int64 * max(rank, 1))(*tensor.byte_strides)
+    handle = c_void_p()
+    key = id(tensor)
+    _owners[key] = tensor
+    try:
+        library().plm_buffer_borrow_device(
+            context._handle,
+            tensor.dtype.number,
+            dims,
+            rank,
+            tensor.address,
+            strides,
+            _release_owner,
+            key,
+            ctypes.byref(handle),
+        )
+    except BaseException:
+        del _owners[key]
+        tensor.release()
+        raise
+    return Buffer(handle.value, context)
+
+
 class _ArrayOwner:
     """Keeps an array; one object a loan, as one array may be lent more than once."""
 
@@ -230,14 +267,17 @@ def from_any(context, array, borrow: bool) -> Buffer:
     if not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__"):
         try:
             return from_dlpack(context, array, borrow)
-        except BufferError:  # not in host memory, as far as DLPack tells
+        except BufferError:  # elsewhere, as far as DLPack tells
             pass
     return from_array(context, np.asarray(array), borrow)
 
 
 def from_dlpack(context, source, borrow: bool) -> Buffer:
     """A buffer of what a DLPack producer exports: a copy, or the memory itself where that can be."""
-    tensor = dlpack.import_of(source)
+    tensor = dlpack.import_of(source, context)
+    if not tensor.is_on_host:
+        lent = _borrow_device(context, tensor)
+        return lent if borrow else from_array(context, lent._read(), borrow=False)
     lend = (
         borrow
         and tensor.byte_strides is None

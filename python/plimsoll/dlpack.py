@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack in both directions, versioned capsules and those without a version, host memory alone."""
+"""DLPack in both directions, versioned capsules and those without a version: host memory, and that of
+GPUs."""
 
 import ctypes
 from ctypes import CFUNCTYPE, PYFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_void_p, py_object
@@ -7,6 +8,7 @@ from ctypes import CFUNCTYPE, PYFUNCTYPE, POINTER, Structure, c_char_p, c_int, c
 from . import dtypes
 
 CPU = (1, 0)
+_GPU = 2
 _HOST_KINDS = (1, 3)  # the CPU's, and pinned memory of a GPU's driver
 _VERSION = (1, 0)
 _READ_ONLY, _COPIED = 1, 2
@@ -70,7 +72,17 @@ def _forget_unused(capsule):
             _exported.pop(_pointer_in(capsule, name), None)
 
 
-def capsule_of(held, dtype: dtypes.DType, shape, versioned: bool, copied: bool):
+def device_of(context) -> tuple:
+    """Where a context's arrays are. BufferError where DLPack has no word for it."""
+    if context.is_host_memory:
+        return CPU
+    kind, _, number = context.device.partition(":")
+    if kind != "cuda":
+        raise BufferError(f"device {context.device} (host memory and GPUs' are exported)")
+    return (_GPU, int(number))
+
+
+def capsule_of(held, dtype: dtypes.DType, shape, versioned: bool, copied: bool, device=CPU):
     """A capsule of dense memory at `held.address`; `held` is kept until the consumer is done."""
     managed = (_ManagedVersioned if versioned else _Managed)()
     rank = len(shape)
@@ -82,7 +94,7 @@ def capsule_of(held, dtype: dtypes.DType, shape, versioned: bool, copied: bool):
         stride *= max(shape[dim], 1)
     tensor = managed.tensor
     tensor.data = held.address
-    tensor.device_kind, tensor.device_number = CPU
+    tensor.device_kind, tensor.device_number = device
     tensor.rank = rank
     tensor.type_code, tensor.type_bits, tensor.type_lanes = dtype.dlpack_code, dtype.bits, 1
     tensor.shape = ctypes.cast(dims, POINTER(ctypes.c_int64))
@@ -104,6 +116,7 @@ class Imported:
         self._managed = managed
         self._managed_address = address
         tensor = managed.tensor
+        self.is_on_host = tensor.device_kind in _HOST_KINDS
         self.shape = tuple(tensor.shape[i] for i in range(tensor.rank))
         self.dtype = dtypes.of_dlpack(tensor.type_code, tensor.type_bits, tensor.type_lanes)
         self.address = (tensor.data or 0) + tensor.byte_offset
@@ -133,11 +146,14 @@ def _is_dense(shape, strides) -> bool:
     return True
 
 
-def import_of(source) -> Imported:
-    """Takes over what `source.__dlpack__` exports. BufferError where it is not in host memory."""
-    device = source.__dlpack_device__()
-    if int(device[0]) not in _HOST_KINDS:
-        raise BufferError(f"DLPack device: {tuple(device)} (only host memory is taken)")
+def import_of(source, context) -> Imported:
+    """Takes over what `source.__dlpack__` exports. BufferError where it is neither in host memory nor
+    in the context's."""
+    device = tuple(int(part) for part in source.__dlpack_device__())
+    if device[0] not in _HOST_KINDS and device != device_of(context):
+        raise BufferError(
+            f"DLPack device: {device} (host memory and that of {context.device} are taken)"
+        )
     try:
         capsule = source.__dlpack__(max_version=_VERSION)
     except TypeError:  # from before DLPack had versions

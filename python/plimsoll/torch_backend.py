@@ -62,8 +62,10 @@ class CompiledGraph:
         ]
         program, executable = self._compile(arguments)
         given = program.given(arguments)
-        results = executable.run(*(_argument(tensor) for tensor in program.parameters(given)))
-        return program.outputs(given, [_tensor(result) for result in results])
+        parameters = list(program.parameters(given))
+        on_host = all(tensor.device.type == "cpu" for tensor in parameters)
+        results = executable.run(*(_argument(tensor) for tensor in parameters))
+        return program.outputs(given, [_tensor(result, on_host) for result in results])
 
     def _compile(self, arguments):
         key = tuple(
@@ -90,8 +92,11 @@ class CompiledGraph:
 _seen = weakref.WeakValueDictionary()
 
 
-def _tensor(buffer):
-    """A tensor that looks at a buffer and keeps it."""
+def _tensor(buffer, on_host: bool):
+    """A tensor that looks at a buffer and keeps it; of a GPU's, where the arguments are on the host, a
+    copy there."""
+    if on_host and not buffer.context.is_host_memory:
+        return torch.from_dlpack(buffer.__dlpack__(dl_device=(1, 0)))
     tensor = torch.from_dlpack(buffer)
     if tensor.numel() > 0:
         _seen[tensor.data_ptr()] = buffer
@@ -101,8 +106,11 @@ def _tensor(buffer):
 def _argument(tensor: torch.Tensor):
     """What `Executable.run` is given: where a tensor is the result of a run, as what a forward graph
     saves for its backward graph, that buffer, so that it counts once."""
-    if tensor.device.type != "cpu":
-        raise ValueError(f"a tensor on {tensor.device} (backend plimsoll takes those of the CPU)")
+    own = default_context().device
+    if str(tensor.device) not in ("cpu", own):
+        raise ValueError(
+            f"a tensor on {tensor.device} (backend plimsoll takes those of the CPU and of {own})"
+        )
     buffer = _seen.get(tensor.data_ptr())
     if (
         buffer is not None

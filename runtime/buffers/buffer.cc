@@ -8,6 +8,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/buffers/dispatcher.h"
+#include "runtime/device/shared_device.h"
 #include "runtime/ir/narrow.h"
 #include "runtime/ir/truths.h"
 #include "runtime/memory/budget/admission.h"
@@ -19,11 +20,16 @@ bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % device::kBufferAlignment == 0;
 }
 
+// Bytes on either side of an array's first element.
+struct Reach {
+  std::int64_t before = 0, behind = 0;
+};
+
 // The bytes from the first to the last element, either way, must not leave the address space:
 // products of such strides would not fit, and no memory is there.
-Status check_strides(const ir::Shape& shape, const void* data,
-                     std::span<const std::int64_t> byte_strides) {
-  if (byte_strides.empty() || shape.byte_size() == 0) return ok_status();
+Result<Reach> reach_of(const ir::Shape& shape, const void* data,
+                       std::span<const std::int64_t> byte_strides) {
+  if (byte_strides.empty() || shape.byte_size() == 0) return Reach{0, shape.byte_size()};
   constexpr std::int64_t kMost = std::int64_t{1} << 56;  // as ir::fits_address_space
   std::int64_t before = 0, behind = ir::dtype_bytes(shape.dtype());
   for (int d = 0; d < shape.rank(); ++d) {
@@ -41,7 +47,7 @@ Status check_strides(const ir::Shape& shape, const void* data,
   const auto first = reinterpret_cast<std::uintptr_t>(data);
   if (first >= static_cast<std::uintptr_t>(-before) &&
       first <= static_cast<std::uintptr_t>(kMost - std::min(behind, kMost))) {
-    return ok_status();
+    return Reach{-before, behind};
   }
   return invalid_argument("buffer: the strides of " + shape.to_string() +
                           " leave the address space: from " + std::to_string(before) + " to " +
@@ -147,6 +153,19 @@ auto where_there_is_room(Dispatcher* dispatcher, Attempt&& attempt) {
   return attempt();
 }
 
+// Memory of the caller's that kernels use as it is.
+Result<std::shared_ptr<Buffer>> borrow(const std::shared_ptr<memory::Budget>& budget,
+                                       Dispatcher* dispatcher, const ir::Shape& shape, void* data,
+                                       std::function<void()> release) {
+  const auto attempt = [&] {
+    return budget->admission().book(data, shape.byte_size(), memory::Tag::parameters,
+                                    "a borrowed buffer of " + shape.to_string());
+  };
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(dispatcher, attempt));
+  return std::make_shared<Buffer>(shape, budget,
+                                  make_ready(Storage(std::move(booking), std::move(release))));
+}
+
 }  // namespace
 
 ContentRef Buffer::content() const {
@@ -173,7 +192,7 @@ Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Bud
                                                const void* data,
                                                std::span<const std::int64_t> byte_strides,
                                                ir::ArrayMemory memory) {
-  PLIMSOLL_RETURN_IF_ERROR(check_strides(shape, data, byte_strides));
+  PLIMSOLL_RETURN_IF_ERROR(reach_of(shape, data, byte_strides).status());
   if (memory != ir::ArrayMemory::device) {
     PLIMSOLL_ASSIGN_OR_RETURN(HostMemory host,
                               HostMemory::allocate(budget->shared_device(), shape.byte_size(),
@@ -198,13 +217,30 @@ Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::B
     if (copied.ok()) release();
     return copied;
   }
-  const auto attempt = [&] {
-    return budget->admission().book(data, shape.byte_size(), memory::Tag::parameters,
-                                    "a borrowed buffer of " + shape.to_string());
-  };
-  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(dispatcher, attempt));
-  return std::make_shared<Buffer>(shape, budget,
-                                  make_ready(Storage(std::move(booking), std::move(release))));
+  return borrow(budget, dispatcher, shape, data, std::move(release));
+}
+
+Result<std::shared_ptr<Buffer>> borrow_from_device(const std::shared_ptr<memory::Budget>& budget,
+                                                   Dispatcher* dispatcher, const ir::Shape& shape,
+                                                   void* data,
+                                                   std::span<const std::int64_t> byte_strides,
+                                                   std::function<void()> release) {
+  if (budget->device().is_host_memory() && byte_strides.empty()) {
+    return borrow_from_host(budget, dispatcher, shape, data, std::move(release));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(device::wait_for_all(budget->device()));
+  if (byte_strides.empty() && is_aligned(data) && shape.dtype() != ir::DType::pred) {
+    return borrow(budget, dispatcher, shape, data, std::move(release));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const Reach reach, reach_of(shape, data, byte_strides));
+  std::vector<std::byte> bytes(at(reach.before + reach.behind));
+  PLIMSOLL_RETURN_IF_ERROR(copy(*budget, bytes.data(),
+                                static_cast<const std::byte*>(data) - reach.before,
+                                reach.before + reach.behind, device::CopyKind::device_to_host));
+  auto copied =
+      copy_from_host(budget, dispatcher, shape, bytes.data() + reach.before, byte_strides);
+  if (copied.ok()) release();
+  return copied;
 }
 
 Status read(const Content& content, const ir::Shape& shape, memory::Budget& budget,

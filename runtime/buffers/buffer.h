@@ -76,6 +76,15 @@ Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::B
                                                  Dispatcher* dispatcher, const ir::Shape& shape,
                                                  void* data, std::function<void()> release);
 
+// The same of memory on the device, after all that was enqueued there so far, by whoever it was;
+// also with strides, as copy_from_host has them. A copy is made of what is not dense, not aligned
+// or pred.
+Result<std::shared_ptr<Buffer>> borrow_from_device(const std::shared_ptr<memory::Budget>& budget,
+                                                   Dispatcher* dispatcher, const ir::Shape& shape,
+                                                   void* data,
+                                                   std::span<const std::int64_t> byte_strides,
+                                                   std::function<void()> release);
+
 // Copies the value to host memory, dense and row-major; blocks while it is pending. `out` has the
 // shape's byte size. FAILED_PRECONDITION when it was deleted; else the error of its making.
 Status read(const Buffer& buffer, std::span<std::byte> out);

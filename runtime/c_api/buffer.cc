@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/c_api/executable.h"
+#include "runtime/device/shared_device.h"
 #include "runtime/serve/buffer_run.h"
 
 using namespace plimsoll;
@@ -189,6 +190,27 @@ plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64
   });
 }
 
+plm_status* plm_buffer_borrow_device(plm_context* context, plm_dtype dtype, const int64_t* dims,
+                                     size_t rank, void* data, const int64_t* byte_strides,
+                                     plm_release_function release, void* user, plm_buffer** out) {
+  return guarded(context, [&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr && out != nullptr && release != nullptr,
+                                     "buffer: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("buffer", dtype, dims, rank));
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(data != nullptr || shape.byte_size() == 0, "buffer: the data pointer is NULL"));
+    trace::Context& owner = *unwrap(context);
+    std::span<const std::int64_t> strides;
+    if (byte_strides != nullptr) strides = {byte_strides, rank};
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto made, buffers::borrow_from_device(owner.budget(), &owner.dispatcher(), shape, data,
+                                               strides, [release, user] { release(user); }));
+    *out = new plm_buffer(std::move(made));
+    return ok_status();
+  });
+}
+
 void plm_buffer_retain(plm_buffer* buffer) {
   if (buffer != nullptr) buffer->references.fetch_add(1, std::memory_order_relaxed);
 }
@@ -265,13 +287,15 @@ plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out) {
     PLIMSOLL_ASSIGN_OR_RETURN(ContentRef content, content_of(buffer, "hold"));
     PLIMSOLL_RETURN_IF_ERROR(content->wait());
     if (data != nullptr) *data = content->data();
-    *out = new plm_hold{std::move(content)};
+    *out = new plm_hold{std::move(content), buffer->buffer->budget()->shared_device()};
     return ok_status();
   });
 }
 
 void plm_hold_release(plm_hold* hold) {
-  if (!c_api::is_inherited(hold)) delete hold;
+  if (hold == nullptr || c_api::is_inherited(hold)) return;
+  (void)device::wait_for_all(*hold->device);  // where that fails, nothing runs any more
+  delete hold;
 }
 
 plm_status* plm_executable_run_buffers_together(const plm_executable* const* executables,

@@ -18,5 +18,7 @@ struct plm_buffer {
 
 struct plm_hold {
   plimsoll::buffers::ContentRef content;
+  // Whose work, by whoever has the address, is waited for before the memory goes.
+  std::shared_ptr<plimsoll::device::Device> device;
   plimsoll::ForkMark mark = {};
 };

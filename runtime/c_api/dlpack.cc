@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,6 +84,20 @@ Result<std::optional<std::vector<std::int64_t>>> sparse_strides(const DLTensor& 
   return strides;
 }
 
+// Where a context's arrays are; nothing where DLPack has no word for it.
+std::optional<DLDevice> device_of(const plm_context* context) {
+  if (plm_context_is_host_memory(context) != 0) return DLDevice{c_api::kDlpackCpu, 0};
+  const std::string_view name = plm_context_device(context);
+  constexpr std::string_view kGpu = "cuda:";
+  std::int32_t number = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kGpu) ||
+      std::from_chars(name.data() + kGpu.size(), end, number).ptr != end) {
+    return std::nullopt;
+  }
+  return DLDevice{c_api::kDlpackCuda, number};
+}
+
 template <typename Managed>
 void give_back(void* user) {
   auto* const managed = static_cast<Managed*>(user);
@@ -96,10 +112,16 @@ plm_status* from_dlpack(plm_context* context, Managed* managed, plm_buffer** out
                                      "dlpack: a pointer is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(check_version(*managed));
     const DLTensor& tensor = tensor_of(*managed);
-    if (tensor.device.type != c_api::kDlpackCpu && tensor.device.type != c_api::kDlpackPinned) {
-      return Status(StatusCode::unimplemented,
-                    fmt::format("dlpack: a tensor on device {}:{} (only host memory is taken)",
-                                tensor.device.type, tensor.device.number));
+    const bool is_on_host =
+        tensor.device.type == c_api::kDlpackCpu || tensor.device.type == c_api::kDlpackPinned;
+    const std::optional<DLDevice> own = device_of(context);
+    if (!is_on_host &&
+        (!own || own->type != tensor.device.type || own->number != tensor.device.number)) {
+      return Status(
+          StatusCode::unimplemented,
+          fmt::format("dlpack: a tensor on device {}:{} (only host memory and the "
+                      "context's device, {}, are taken)",
+                      tensor.device.type, tensor.device.number, plm_context_device(context)));
     }
     PLIMSOLL_RETURN_IF_ERROR(require(tensor.rank >= 0, "dlpack: the rank is below zero"));
     PLIMSOLL_RETURN_IF_ERROR(
@@ -116,6 +138,12 @@ plm_status* from_dlpack(plm_context* context, Managed* managed, plm_buffer** out
     auto* const data = static_cast<std::byte*>(tensor.data);
     void* const first = data == nullptr ? nullptr : data + tensor.byte_offset;
     PLIMSOLL_ASSIGN_OR_RETURN(const auto strides, sparse_strides(tensor, shape));
+    if (!is_on_host) {
+      inner = plm_buffer_borrow_device(context, dtype, tensor.shape, rank, first,
+                                       strides ? strides->data() : nullptr, give_back<Managed>,
+                                       managed, out);
+      return ok_status();
+    }
     if (!strides) {
       inner = plm_buffer_borrow(context, dtype, tensor.shape, rank, first, give_back<Managed>,
                                 managed, out);
@@ -154,10 +182,13 @@ plm_status* to_dlpack(plm_context* context, plm_buffer* buffer, Managed** out) {
   plm_status* const checked = guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr && buffer != nullptr && out != nullptr,
                                      "dlpack: a pointer is NULL"));
-    if (plm_context_is_host_memory(context) == 0) {
+    const auto device = plm_buffer_memory(buffer) == PLM_MEMORY_DEVICE
+                            ? device_of(context)
+                            : DLDevice{c_api::kDlpackCpu, 0};
+    if (!device) {
       return Status(StatusCode::unimplemented,
-                    fmt::format("dlpack: the memory of {} is not the host's (read the buffer, "
-                                "plm_buffer_read)",
+                    fmt::format("dlpack: the memory of {} is neither the host's nor a GPU's (read "
+                                "the buffer, plm_buffer_read)",
                                 plm_context_device(context)));
     }
     const plm_dtype dtype = plm_buffer_dtype(buffer);
@@ -183,7 +214,7 @@ plm_status* to_dlpack(plm_context* context, plm_buffer* buffer, Managed** out) {
     DLTensor& tensor = tensor_of(exported->managed);
     inner = plm_buffer_hold(buffer, &tensor.data, &exported->hold);
     if (inner != nullptr) return ok_status();
-    tensor.device = {c_api::kDlpackCpu, 0};
+    tensor.device = *device;
     tensor.rank = static_cast<std::int32_t>(rank);
     tensor.dtype = {found->code, found->bits, 1};
     tensor.shape = exported->shape.data();

@@ -52,7 +52,7 @@ static_assert(sizeof(DLTensor) == 48 && offsetof(DLTensor, shape) == 24 &&
 
 namespace plimsoll::c_api {
 
-inline constexpr std::int32_t kDlpackCpu = 1, kDlpackPinned = 3;
+inline constexpr std::int32_t kDlpackCpu = 1, kDlpackCuda = 2, kDlpackPinned = 3;
 inline constexpr std::uint64_t kDlpackReadOnly = 1;
 inline constexpr std::uint32_t kDlpackMajor = 1;
 

@@ -85,6 +85,7 @@ class Dlpack : public ::testing::Test {
 };
 
 TEST_F(Dlpack, TakesTensorsInPlaceAndGivesThemBackOnce) {
+  const bool in_place = plm_context_is_host_memory(context_.get()) != 0;
   for (const bool versioned : {true, false}) {
     dlpack_deleted = 0;
     plm_buffer* buffer = nullptr;
@@ -97,7 +98,7 @@ TEST_F(Dlpack, TakesTensorsInPlaceAndGivesThemBackOnce) {
     EXPECT_EQ(plm_buffer_dims(buffer)[1], 4);
     EXPECT_EQ(read(buffer), std::vector<float>(dlpack_data, dlpack_data + 12));
     EXPECT_EQ(used(), 64);
-    EXPECT_EQ(dlpack_deleted, 0);
+    EXPECT_EQ(dlpack_deleted, in_place ? 0 : 1);
     plm_buffer_release(buffer);
     EXPECT_EQ(dlpack_deleted, 1);
     EXPECT_EQ(used(), 0);
@@ -131,9 +132,9 @@ TEST_F(Dlpack, LeavesWithTheCallerWhatItRefuses) {
   versioned_.version.major = 2;
   refused(PLM_INVALID_ARGUMENT);
   versioned_.version.major = 1;
-  versioned_.dl_tensor.device.device_type = 2;
+  versioned_.dl_tensor.device = {2, 7};  // a GPU that is not the context's
   refused(PLM_UNIMPLEMENTED);
-  versioned_.dl_tensor.device.device_type = 1;
+  versioned_.dl_tensor.device = {1, 0};
   versioned_.dl_tensor.dtype = {3, 64, 1};
   refused(PLM_UNIMPLEMENTED);
   versioned_.dl_tensor.dtype = {2, 32, 4};
@@ -167,6 +168,7 @@ TEST_F(Dlpack, LeavesWithTheCallerWhatItRefuses) {
 }
 
 TEST_F(Dlpack, GivesBuffersThatStayUntilTheirDeleterIsCalled) {
+  const bool is_on_host = plm_context_is_host_memory(context_.get()) != 0;
   plm_buffer* buffer = nullptr;
   ASSERT_EQ(
       take(plm_buffer_from_host(context_.get(), PLM_F32, dims_, 2, dlpack_data, nullptr, &buffer))
@@ -180,13 +182,16 @@ TEST_F(Dlpack, GivesBuffersThatStayUntilTheirDeleterIsCalled) {
   EXPECT_EQ(versioned->version.major, 1U);
   EXPECT_EQ(versioned->flags & 1, 1U);
   for (const DLTensor* tensor : {&plain->dl_tensor, &versioned->dl_tensor}) {
-    EXPECT_EQ(tensor->device.device_type, 1);
+    EXPECT_EQ(tensor->device.device_type, is_on_host ? 1 : 2);
+    EXPECT_EQ(tensor->device.device_id, 0);
     ASSERT_EQ(tensor->ndim, 2);
     EXPECT_EQ(tensor->shape[0], 3);
     EXPECT_EQ(tensor->strides[0], 4);
     EXPECT_EQ(tensor->dtype.code, 2);
     EXPECT_EQ(tensor->dtype.bits, 32);
-    EXPECT_EQ(std::memcmp(tensor->data, dlpack_data, sizeof dlpack_data), 0);
+    if (is_on_host) {
+      EXPECT_EQ(std::memcmp(tensor->data, dlpack_data, sizeof dlpack_data), 0);
+    }
   }
   EXPECT_EQ(used(), 64);
   plain->deleter(plain);
@@ -205,6 +210,62 @@ TEST_F(Dlpack, GivesBuffersThatStayUntilTheirDeleterIsCalled) {
       PLM_OK);
   EXPECT_EQ(take(plm_buffer_to_dlpack(context_.get(), buffer, &plain)).code, PLM_UNIMPLEMENTED);
   plm_buffer_release(buffer);
+}
+
+// Between two contexts of one GPU, as between libraries.
+TEST_F(Dlpack, SharesAGpusMemory) {
+  if (plm_context_is_host_memory(context_.get()) != 0) GTEST_SKIP() << "the device is the host";
+  plm_context* second = nullptr;
+  ASSERT_EQ(take(plm_context_create(nullptr, &second)).code, PLM_OK);
+  const ContextHandle other(second);
+  const auto exported = [&](plm_dtype dtype, const void* data, DLManagedTensorVersioned** out) {
+    plm_buffer* buffer = nullptr;
+    ASSERT_EQ(
+        take(plm_buffer_from_host(context_.get(), dtype, dims_, 2, data, nullptr, &buffer)).code,
+        PLM_OK);
+    const Outcome made = take(plm_buffer_to_dlpack_versioned(context_.get(), buffer, out));
+    ASSERT_EQ(made.code, PLM_OK) << made.message;
+    plm_buffer_release(buffer);
+  };
+  const auto imported = [&](DLManagedTensorVersioned* tensor) {
+    plm_buffer* buffer = nullptr;
+    const Outcome made = take(plm_buffer_from_dlpack_versioned(second, tensor, &buffer));
+    EXPECT_EQ(made.code, PLM_OK) << made.message;
+    return buffer;
+  };
+  DLManagedTensorVersioned* tensor = nullptr;
+  exported(PLM_F32, dlpack_data, &tensor);
+  plm_buffer* buffer = imported(tensor);
+  EXPECT_EQ(read(buffer), std::vector<float>(dlpack_data, dlpack_data + 12));
+  void* address = nullptr;
+  plm_hold* hold = nullptr;
+  ASSERT_EQ(take(plm_buffer_hold(buffer, &address, &hold)).code, PLM_OK);
+  EXPECT_EQ(address, tensor->dl_tensor.data);
+  EXPECT_EQ(used(), 64);
+  plm_buffer_release(buffer);
+  EXPECT_EQ(used(), 64);
+  plm_hold_release(hold);
+  EXPECT_EQ(used(), 0);
+
+  // Columns from the second on, turned; neither dense nor in place.
+  exported(PLM_F32, dlpack_data, &tensor);
+  std::int64_t dims[2] = {2, 3}, strides[2] = {1, 4};
+  tensor->dl_tensor.shape = dims;
+  tensor->dl_tensor.strides = strides;
+  tensor->dl_tensor.byte_offset = 4;
+  buffer = imported(tensor);
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(read(buffer), (std::vector<float>{1, 5, 9, 2, 6, 10}));
+  plm_buffer_release(buffer);
+
+  const std::uint8_t truths[12] = {0, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 1};
+  exported(PLM_PRED, truths, &tensor);
+  buffer = imported(tensor);
+  std::uint8_t found[12] = {};
+  ASSERT_EQ(take(plm_buffer_read(buffer, found, sizeof found)).code, PLM_OK);
+  EXPECT_EQ(std::memcmp(found, truths, sizeof found), 0);
+  plm_buffer_release(buffer);
+  EXPECT_EQ(used(), 0);
 }
 
 }  // namespace

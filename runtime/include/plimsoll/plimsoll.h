@@ -630,6 +630,15 @@ typedef void (*plm_release_function)(void* user);
 PLM_EXPORT plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64_t* dims,
                                          size_t rank, void* data, plm_release_function release,
                                          void* user, plm_buffer** out);
+// The same of memory of the context's device (on a GPU: of any library in the process that uses its
+// primary context), after all the work that anybody has given the device so far. With
+// `byte_strides` (NULL: dense and row-major), at an address that is no multiple of
+// PLM_BUFFER_ALIGNMENT, and of PLM_PRED it is copied.
+PLM_EXPORT plm_status* plm_buffer_borrow_device(plm_context* context, plm_dtype dtype,
+                                                const int64_t* dims, size_t rank, void* data,
+                                                const int64_t* byte_strides,
+                                                plm_release_function release, void* user,
+                                                plm_buffer** out);
 
 // Accepts NULL.
 PLM_EXPORT void plm_buffer_retain(plm_buffer* buffer);
@@ -669,7 +678,7 @@ PLM_EXPORT plm_status* plm_buffer_read(plm_buffer* buffer, void* destination, si
 // pending. `data`: the address in device memory (in host memory on the CPU device).
 typedef struct plm_hold plm_hold;
 PLM_EXPORT plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out);
-// Accepts NULL.
+// Waits for all the work that anybody has given a GPU so far. Accepts NULL.
 PLM_EXPORT void plm_hold_release(plm_hold* hold);
 
 // Where a parameter's bytes are when the program runs.
