@@ -104,7 +104,11 @@ Outcome info(Output& output) {
     const auto which = static_cast<memory::Use>(i);
     use(std::string(memory::to_string(which)), "device", meaning(which));
   }
-  use("code", "host", "machine code of compiled kernels, under no limit");
+  if (device->is_host_memory()) {
+    use("code", "host", "machine code of compiled kernels, under no limit");
+  } else {
+    use("code", "device", "machine code of compiled kernels, which limits leave room for");
+  }
   output.text += "\nenvironment variables\n";
   Json variables = Json::array();
   for (const VariableInfo& variable : all_variables()) {
