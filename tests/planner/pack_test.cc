@@ -323,6 +323,24 @@ TEST(PackEjection, LowersAStackToTheLoad) {
   expect_sound(lives, packing, 1);
 }
 
+// Heights that are asked for may be any number.
+TEST(PackEjection, KeepsOffsetsAligned) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    std::vector<Lifetime> lives = random_lives(seed, 150);
+    std::erase_if(lives, [](const Lifetime& life) { return life.size == 0; });
+    const PackInstance instance(lives, 64);
+    PackSolution stack;
+    for (const auto& item : instance.items) {
+      stack.offsets.push_back(stack.height);
+      stack.height += item.size;
+    }
+    PackBudget budget(1'000'000'000, 0);
+    PackEjection ejection(instance, stack);
+    ejection.run(instance.max_load + 17, 5'000, budget);
+    for (const std::int64_t offset : ejection.best().offsets) ASSERT_EQ(offset % 64, 0) << seed;
+  }
+}
+
 TEST(PackEjection, KeepsTheBestWhenMovesEndInBetween) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     std::vector<Lifetime> lives = random_lives(seed, 150);

@@ -180,7 +180,8 @@ void PackEjection::move(std::int32_t id) {
 }
 
 bool PackEjection::reach(std::int64_t height, std::int64_t end, PackBudget& budget) {
-  height_ = height;
+  // What lies right below it begins at a multiple of the alignment.
+  height_ = height / instance_.alignment * instance_.alignment;
   while (by_top_.count > 0 && by_top_.key[by_top_.count - 1] > height) {
     eject(by_top_.item[by_top_.count - 1]);
   }

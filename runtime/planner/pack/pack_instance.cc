@@ -26,7 +26,8 @@ double thread_seconds() {
 
 }  // namespace
 
-PackInstance::PackInstance(std::span<const Lifetime> lifetimes, std::int64_t alignment) {
+PackInstance::PackInstance(std::span<const Lifetime> lifetimes, std::int64_t alignment)
+    : alignment(alignment) {
   std::vector<Event> events;
   events.reserve(lifetimes.size() * 2);
   items.reserve(lifetimes.size());

@@ -28,6 +28,7 @@ struct PackInstance {
   std::vector<Item> items;
   std::vector<std::int64_t> load;  // live bytes per section
   std::int64_t max_load = 0;
+  std::int64_t alignment = 1;  // of sizes, and wanted of offsets
 
   PackInstance(std::span<const Lifetime> lifetimes, std::int64_t alignment);
 

@@ -122,7 +122,7 @@ void PackPortfolio::add_large_buffers() {
     const auto available =
         static_cast<std::int64_t>(kSmallTogether * static_cast<double>(instance_.max_load));
     if (PackInstance(small_lives, 1).max_load > available) continue;
-    auto own = std::make_unique<PackInstance>(large_lives, 1);
+    auto own = std::make_unique<PackInstance>(large_lives, instance_.alignment);
     for (std::size_t k = 0; k < ids.size(); ++k) {
       own->items[k].length = instance_.item(ids[k]).length;
     }
