@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "benchmarks/recorded/recorded_swap_bytes.h"
 #include "runtime/planner/bound/bound.h"
+#include "runtime/planner/remedies/link_bytes.h"
 
 namespace plimsoll::planner {
 
@@ -18,9 +18,11 @@ double swap_bound_seconds(const Problem& problem, std::int64_t arena_limit, cons
     seconds.push_back(op.seconds);
     base += op.seconds;
   }
+  PerTier<Tier> tiers;
+  tiers.host = tier;
   const auto too_little = [&](double more) {
     const RelaxedProblem relaxed =
-        add_bytes(problem, bytes_in_tier(seconds, tier, more), kLevels, Rounding::up);
+        add_bytes(problem, bytes_in_tiers(seconds, tiers, more), kLevels, Rounding::up);
     return lower_bound_seconds(relaxed.problem, arena_limit + relaxed.most) > base + more;
   };
   // What is too little is a bound: with less, the link carries less yet.

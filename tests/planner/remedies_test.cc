@@ -145,7 +145,8 @@ TEST(Remedies, MoreMemoryTiersOrCodecsNeverGiveASlowerPlan) {
       for (std::size_t b = 0; b < masks.size(); ++b) {
         if (!masks[a].within(masks[b])) continue;
         for (std::size_t i = 0; i < seconds[a].size(); ++i) {
-          EXPECT_LE(seconds[b][i], seconds[a][i])
+          // In another order of ops the same times may add up to a little more.
+          EXPECT_LE(seconds[b][i], (1 + 1e-12) * seconds[a][i])
               << "seed " << seed << " masks " << a << " " << b << " limit " << i;
           better += seconds[b][i] < seconds[a][i];
         }

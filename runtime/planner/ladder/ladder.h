@@ -137,12 +137,14 @@ class Ladder {
   void add_sliced(std::span<const ScanResidual> residuals);
   void find_others();
   std::vector<Start> starts(std::int64_t target);
+  // How long one schedule is searched for.
+  enum class Search : std::uint8_t { simulate, full };
   std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
-                                        double least_seconds) const;
-  std::optional<Schedule> search(const Problem& problem, std::int64_t target,
-                                 double least_seconds) const;
+                                        double least_seconds, Search how = Search::full) const;
+  std::optional<Schedule> search(const Problem& problem, std::int64_t target, double least_seconds,
+                                 Search how) const;
   std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
-                                      double least_seconds) const;
+                                      double least_seconds, Search how) const;
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
   std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds);
   std::vector<Rung> rungs_within(Start& start, std::int64_t target, double least_seconds) const;

@@ -43,12 +43,12 @@ void Ladder::add_sliced(std::span<const ScanResidual> residuals) {
 // millionth in the search, so that recomputing it seems free; the schedule that comes out is timed
 // with the real seconds.
 std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64_t target,
-                                              double least_seconds) const {
+                                              double least_seconds, Search how) const {
   const bool hinted = std::any_of(problem.values.begin(), problem.values.end(), [](const Value& v) {
     return v.hint == Hint::recompute && v.producer >= 0;
   });
   if (!hinted || options_.policy != Policy::default_) {
-    return search(problem, target, least_seconds);
+    return search(problem, target, least_seconds, how);
   }
   Problem wanted = problem;
   for (const Value& v : problem.values) {
@@ -56,11 +56,11 @@ std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64
       wanted.ops[v.producer].seconds *= 1e-6;
     }
   }
-  return search(wanted, target, 0);
+  return search(wanted, target, 0, how);
 }
 
 std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t target,
-                                       double least_seconds) const {
+                                       double least_seconds, Search how) const {
   if (is_stopped()) return std::nullopt;
   if (!options_.remedies.recompute) {
     Schedule once = each_once(problem);
@@ -74,14 +74,14 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
 #include "runtime/planner/policies.def"
 #undef PLIMSOLL_POLICY
     default:
-      return search_more(problem, target, least_seconds);
+      return search_more(problem, target, least_seconds, how);
   }
 }
 
 // The simulations' schedule, and a better one if there is time to look for it: the given time is
 // divided between the levels that a limit needs; without, the work is counted.
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
-                                            double least_seconds) const {
+                                            double least_seconds, Search how) const {
   // About as many rungs as a ladder may need share the time.
   constexpr double kShare = 1.0 / 24, kScale = 0.01;
   constexpr int kMostOps = 3'000;
@@ -91,7 +91,7 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
   effort.scale = kScale;
   effort.without = options_.without;
   effort.seconds = options_.planning_seconds * kShare;
-  if (is_first_) return simulated;
+  if (is_first_ || how == Search::simulate) return simulated;
   if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
   auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
   // With less memory it may not be faster.
@@ -209,8 +209,9 @@ std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
     if (!start.forms.empty() && is_short) {
-      const auto recompute = [&](const Problem& changed, std::int64_t limit) {
-        return make_schedule(changed, limit, 0);
+      const auto recompute = [&](const Problem& changed, std::int64_t limit,
+                                 std::span<const Schedule>, double effort) {
+        return make_schedule(changed, limit, 0, effort > 0 ? Search::full : Search::simulate);
       };
       auto plan = plan_remedies(problem, start.forms, start.options, arena,
                                 levels_.front().rung.seconds, recompute);

@@ -71,9 +71,12 @@ struct Form {
   bool fused_encode = false;  // compress: what makes it can encode it
 };
 
-// Finds schedules by recomputation: of a problem, under an arena limit.
+// Finds schedules by recomputation: of a problem, under an arena limit. `starts` are schedules to
+// begin with besides; `effort` is the part of the work that may be done, 0 what takes as long as a
+// few eviction simulations.
 using Recomputer =
-    std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit)>;
+    std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit,
+                                          std::span<const Schedule> starts, double effort)>;
 
 // Picks the choices of a plan, for tests of what runs plans.
 using Chooser =

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "runtime/planner/problem/timeline.h"
+#include "runtime/planner/remedies/codec_select.h"
 #include "runtime/planner/remedies/hide_transfers.h"
+#include "runtime/planner/remedies/link_bytes.h"
 #include "runtime/planner/remedies/remedies_apply.h"
-#include "runtime/planner/remedies/remedies_select.h"
-#include "runtime/planner/remedies/swap_by_price.h"
+#include "runtime/planner/remedies/swap_schedule.h"
+#include "runtime/planner/remedies/swap_search.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -35,6 +37,7 @@ class RemedyPlanner {
       : problem_(problem),
         forms_(forms),
         selector_(problem, forms, options),
+        again_(selector_.seconds_again()),
         options_(options),
         limit_(limit),
         base_seconds_(base_seconds),
@@ -65,132 +68,149 @@ class RemedyPlanner {
   // fewer makes the promise true by construction.
   void try_subsets(bool fuse_coding) {
     const bool compress = lossless_ || lossy_;
-    for (int subset = (1 << kTiers.size()) - 1; subset >= 0; --subset) {
+    for (int mask = (1 << kTiers.size()) - 1; mask >= 0; --mask) {
       PerTier<bool> tiers;
       bool there = true;
       for (const MemorySpace tier : kTiers) {
-        tiers[tier] = ((subset >> tier_index(tier)) & 1) != 0;
+        tiers[tier] = ((mask >> tier_index(tier)) & 1) != 0;
         there = there && (!tiers[tier] || tiers_[tier]);
       }
       if (!there) continue;
       for (int codecs = compress ? (lossy_ ? 2 : 1) : 0; codecs >= 0; --codecs) {
-        if (subset == 0 && codecs == 0) continue;
+        if (mask == 0 && codecs == 0) continue;
         if (codecs == 1 && !lossless_) continue;
-        SelectionStyle style;
-        style.tiers = tiers;
-        style.compress = codecs > 0;
-        style.lossy = codecs > 1;
-        style.fuse_coding = fuse_coding;
-        try_mask(style);
-        if (is_free() || ((!small_ || hinted_) && best_)) return;
+        Subset subset;
+        subset.tiers = tiers;
+        subset.swaps = tiers != PerTier<bool>();
+        subset.compress = codecs > 0;
+        subset.style.lossy = codecs > 1;
+        subset.style.fuse_coding = fuse_coding;
+        for (const bool recompute : {true, false}) {
+          if (recompute && !options_.remedies.recompute) continue;
+          subset.style.recompute = recompute;
+          subset.swaps ? try_swaps(subset) : try_codecs(subset.style);
+          if (is_free()) return;
+        }
+        if ((!small_ || hinted_) && best_) return;
       }
     }
   }
+
+  // What may be done.
+  struct Subset {
+    PerTier<bool> tiers;
+    bool swaps = false, compress = false;
+    CodecStyle style;
+  };
 
   bool is_free() const { return best_ && best_->seconds <= base_seconds_; }
 
-  // One set of remedies in several styles (SelectionStyle), until one is free: with a larger
-  // `factor` recomputing seems dearer beside the rest, a smaller `share` leaves more memory to
-  // recompute in, and with a larger `stretch` transfers may take longer than the steps that they
-  // hide behind.
-  void try_mask(SelectionStyle style) {
-    const bool swaps = style.swaps();
-    for (const bool recompute : {true, false}) {
-      if (recompute && !options_.remedies.recompute) continue;
-      style.recompute = recompute;
-      for (const double factor : {1.0, 4.0}) {
-        if (factor > 1 && (!recompute || !style.compress || !small_)) continue;
-        for (const double share : {0.75, 0.25}) {
-          if (share < 0.75 && (!recompute || !swaps)) continue;
-          for (const double stretch : {1.0, 1.3, 2.0, 6.0, 50.0}) {
-            if (stretch > 1 && !swaps) continue;
-            // The last is for what cannot be hidden at all: it stalls, where nothing else fits.
-            if (stretch > (recompute ? 1.3 : best_ ? 6.0 : 50.0)) continue;
-            style.recompute_factor = factor;
-            style.waiting_share = share;
-            style.stretch = stretch;
-            try_style(style);
-            if (is_free()) return;
-          }
-        }
-      }
-      if (recompute && swaps) try_prices(style);
+  // With a larger factor recomputing seems dearer beside the codecs.
+  void try_codecs(CodecStyle style) {
+    for (const double factor : {1.0, 4.0}) {
+      if (factor > 1 && (!style.recompute || !small_)) continue;
+      style.recompute_factor = factor;
+      try_style(style);
       if (is_free()) return;
     }
   }
 
-  void try_prices(SelectionStyle style) {
-    style.recompute_factor = 1;
-    SelectionStyle codecs = style;
-    codecs.tiers = {};
-    auto base = std::make_shared<PricedBase>();
-    base->problem = std::shared_ptr<const Problem>(&problem_, [](const Problem*) {});
-    base->origin.resize(problem_.values.size());
-    std::iota(base->origin.begin(), base->origin.end(), ValueId(0));
-    IdVector<ValueId, char> compressed(problem_.values.size(), 0);
-    if (style.compress) {
-      const std::vector<Choice> choices = selector_.select(limit_, codecs);
-      auto applied = apply_choices(problem_, choices, &base->origin);
-      if (!applied.ok()) return;
-      base->problem = std::make_shared<const Problem>(std::move(*applied));
-      for (const Choice& choice : choices) compressed[choice.value] = 1;
+  // Codecs are chosen first: for what the links cannot have taken away, then as if there were none,
+  // then as if recomputing were dearer. What they leave alone may be swapped, and anything
+  // recomputed.
+  void try_swaps(const Subset& subset) {
+    if (!subset.compress) return try_swaps(subset, {});
+    PerTier<Tier> tiers;
+    for (const MemorySpace tier : kTiers) {
+      if (subset.tiers[tier]) tiers[tier] = options_[tier];
     }
-    for (const Form& form : forms_) {
-      const bool wanted = form.kind != RemedyKind::compress && style.tiers[space_of(form.kind)];
-      if (wanted && !compressed[form.value]) {
-        base->forms.push_back(form);
-      }
-    }
-    base->again = selector_.seconds_again();
-    base->again.resize(base->problem->values.size(), 0);
-    const auto share = [&](double part) {
-      return static_cast<std::int64_t>(part * static_cast<double>(limit_));
+    std::vector<double> seconds;
+    for (const Op& op : problem_.ops) seconds.push_back(op.seconds);
+    const std::vector<std::int64_t> elsewhere = bytes_in_tiers(seconds, tiers, 0);
+    struct Variant {
+      std::span<const std::int64_t> elsewhere;
+      double factor;
     };
-    style.waiting_share = 0.6;
-    for (const double stretch : {1.0, 1.3}) {
-      style.stretch = stretch;
-      const std::vector<Choice> chosen = selector_.select(limit_, style);
-      for (const double margin : {0.01, 0.05}) {
-        if (chosen.empty() || is_free()) continue;
-        PricedSwaps priced;
-        priced.engine_price = 0.05;
-        priced.margin = share(margin);
-        try_priced(base, priced, chosen);
-      }
-      if (!small_) break;
-    }
-    for (const double price : {0.3, 0.1, 0.6}) {
+    std::vector<std::vector<Choice>> tried;
+    for (const Variant& variant : {Variant{elsewhere, 1}, Variant{{}, 1}, Variant{{}, 4}}) {
+      if (variant.factor > 1 && (!subset.style.recompute || !small_)) continue;
+      CodecStyle style = subset.style;
+      style.recompute_factor = variant.factor;
+      std::vector<Choice> codecs = selector_.select(limit_, style, variant.elsewhere);
+      const bool again = std::any_of(tried.begin(), tried.end(), [&](const auto& other) {
+        return same_choices(codecs, other);
+      });
+      if (codecs.empty() || again) continue;
+      try_swaps(subset, codecs);
       if (is_free()) return;
-      PricedSwaps priced;
-      priced.engine_price = price;
-      priced.margin = share(0.02);
-      try_priced(base, priced, {});
-      if (!small_) break;
+      tried.push_back(std::move(codecs));
     }
   }
 
-  // What swaps by price start from: the problem with its codecs chosen, and what may be swapped.
-  struct PricedBase {
-    std::shared_ptr<const Problem> problem;
-    IdVector<ValueId, ValueId> origin;
+  void try_swaps(const Subset& subset, std::span<const Choice> codecs) {
+    auto problem = std::shared_ptr<const Problem>(&problem_, [](const Problem*) {});
+    IdVector<ValueId, ValueId> origin(problem_.values.size());
+    std::iota(origin.begin(), origin.end(), ValueId(0));
+    IdVector<ValueId, char> compressed(problem_.values.size(), 0);
+    if (!codecs.empty()) {
+      auto applied = apply_choices(problem_, codecs, &origin);
+      if (!applied.ok()) return;
+      problem = std::make_shared<const Problem>(std::move(*applied));
+      for (const Choice& choice : codecs) compressed[choice.value] = 1;
+    }
     std::vector<Form> forms;
-    IdVector<ValueId, double> again;
-  };
-
-  void try_priced(const std::shared_ptr<const PricedBase>& base, PricedSwaps priced,
-                  const std::vector<Choice>& chosen) {
-    priced.chosen = chosen;
-    auto found = swap_by_price(*base->problem, base->forms, options_, base->again, limit_, priced,
-                               recompute_);
-    if (!found) return;
+    for (const Form& form : forms_) {
+      if (form.kind == RemedyKind::compress || !subset.tiers[space_of(form.kind)]) continue;
+      if (compressed[form.value] || is_recomputed(form, subset.style)) continue;
+      forms.push_back(form);
+    }
+    if (forms.empty()) return;
+    problem = keeping_hinted(std::move(problem), forms);
+    const SwapModel model(*problem, forms, options_, limit_);
+    const std::vector<Schedule> starts{each_once(*problem)};
+    const auto covered = search_swaps(model, SwapEffort::brief,
+                                      subset.style.recompute ? recompute_ : Recomputer(), starts);
+    if (!covered || (covered->swapped_bytes == 0 && codecs.empty())) return;
+    SwapSchedule found = with_transfers(model, *covered);
+    if (!is_valid(*found.problem, found.schedule) ||
+        !keeps_transfers(*found.problem, found.schedule)) {
+      return;
+    }
+    hide_transfers(*found.problem, found.schedule, limit_);
     RemedyPlan plan;
-    plan.seconds = predicted_seconds(*found->problem, found->schedule);
-    plan.peak = evaluate(*found->problem, found->schedule).arena_peak;
-    plan.problem = std::move(found->problem);
-    plan.schedule = std::move(found->schedule);
-    for (ValueId& v : found->origin) v = base->origin[v];
-    plan.origin = std::move(found->origin);
+    plan.seconds = predicted_seconds(*found.problem, found.schedule);
+    plan.peak = evaluate(*found.problem, found.schedule).arena_peak;
+    plan.problem = std::move(found.problem);
+    plan.schedule = std::move(found.schedule);
+    for (ValueId& v : found.origin) v = origin[v];
+    plan.origin = std::move(found.origin);
     offer(std::move(plan));
+  }
+
+  // What its author wants swapped is not recomputed instead.
+  static std::shared_ptr<const Problem> keeping_hinted(std::shared_ptr<const Problem> problem,
+                                                       std::span<const Form> forms) {
+    const auto hinted = [&](const Form& form) {
+      return problem->values[form.value].hint == Hint::swap;
+    };
+    if (std::none_of(forms.begin(), forms.end(), hinted)) return problem;
+    auto changed = std::make_shared<Problem>(*problem);
+    for (const Form& form : forms) {
+      Value& value = changed->values[form.value];
+      value.keep = value.keep || value.hint == Hint::swap;
+    }
+    return changed;
+  }
+
+  // Whether a value had better be recomputed than swapped: where its author wants it, or where that
+  // takes no longer than what the copies take from compute steps.
+  bool is_recomputed(const Form& form, const CodecStyle& style) const {
+    const double again = again_[form.value];
+    if (!style.recompute || again == kInfinite) return false;
+    const Hint hint = problem_.values[form.value].hint;
+    return hint == Hint::recompute ||
+           (hint != Hint::swap &&
+            again <= form.compute_share * (form.out_seconds + form.in_seconds));
   }
 
   // The fastest under the limit; of equally fast ones, that of the least peak.
@@ -203,7 +223,7 @@ class RemedyPlanner {
 
   // Without recomputing, what comes and goes needs a little more than the selection reckons with:
   // it aims lower until the result fits.
-  void try_style(const SelectionStyle& style) {
+  void try_style(const CodecStyle& style) {
     const int aims = style.recompute ? 1 : 4;
     std::int64_t aim = limit_;
     for (int i = 0; i < aims && aim >= 0; ++i) {
@@ -232,7 +252,7 @@ class RemedyPlanner {
       if (!recompute) return peak - limit_;
       // Time can't be won where the codecs alone take longer than the best plan.
       if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
-      std::optional<Schedule> found = recompute_(*problem, limit_);
+      std::optional<Schedule> found = recompute_(*problem, limit_, {}, 1);
       if (!found) return peak - limit_;
       schedule = std::move(*found);
     }
@@ -262,7 +282,8 @@ class RemedyPlanner {
 
   const Problem& problem_;
   const std::span<const Form> forms_;
-  const RemedySelector selector_;
+  const CodecSelector selector_;
+  const IdVector<ValueId, double> again_;  // what recomputing a value takes
   const PlanOptions& options_;
   const std::int64_t limit_;
   const double base_seconds_;

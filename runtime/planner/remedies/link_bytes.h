@@ -10,12 +10,13 @@
 
 namespace plimsoll::planner {
 
-// The bytes that can be in another tier at each time step, whichever values they are of: all of
-// them left before it and come back after it, one after another. Entry t is for op t and what runs
-// between it and the op before, when every op runs once in `seconds[t]` and `more_seconds` are
-// spent beside that, both before and after every time step; one entry per op.
-std::vector<std::int64_t> bytes_in_tier(std::span<const double> seconds, const Tier& tier,
-                                        double more_seconds);
+// The bytes that can be in other tiers at each time step, whichever values they are of: all of them
+// left before it and come back after it, one after another on each link. Entry t is for op t and
+// what runs between it and the op before, when every op runs once in `seconds[t]` and
+// `more_seconds` are spent beside that, both before and after every time step; one entry per op.
+// Tiers without bytes are none.
+std::vector<std::int64_t> bytes_in_tiers(std::span<const double> seconds,
+                                         const PerTier<Tier>& tiers, double more_seconds);
 
 // A problem under a limit that is higher by `bytes[t]` bytes at op t and what runs between it and
 // the op before. It is the problem with a few ops more that take no time, holding bytes where they

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/recorded/recorded_swap_bytes.h"
+#include "runtime/planner/remedies/link_bytes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,18 +61,22 @@ class BytesAdder {
 
 }  // namespace
 
-std::vector<std::int64_t> bytes_in_tier(std::span<const double> seconds, const Tier& tier,
-                                        double more_seconds) {
+std::vector<std::int64_t> bytes_in_tiers(std::span<const double> seconds,
+                                         const PerTier<Tier>& tiers, double more_seconds) {
   double left = 0;
   for (const double s : seconds) left += s;
   double gone = 0;
   std::vector<std::int64_t> result;
   result.reserve(seconds.size());
   for (const double s : seconds) {
-    const double bytes = std::min({(gone + more_seconds) * tier.out_bytes_per_second,
-                                   (left + more_seconds) * tier.in_bytes_per_second,
-                                   static_cast<double>(tier.bytes)});
-    result.push_back(static_cast<std::int64_t>(std::ceil(std::max(0.0, bytes))));
+    double bytes = 0;
+    for (const MemorySpace where : kTiers) {
+      const Tier& tier = tiers[where];
+      bytes += std::max(0.0, std::min({(gone + more_seconds) * tier.out_bytes_per_second,
+                                       (left + more_seconds) * tier.in_bytes_per_second,
+                                       static_cast<double>(tier.bytes)}));
+    }
+    result.push_back(static_cast<std::int64_t>(std::ceil(bytes)));
     gone += s;
     left -= s;
   }
