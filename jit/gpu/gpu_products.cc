@@ -193,6 +193,7 @@ void write_sum_of_parts(const Products& products) {
 double cycles_of(const Products& products, const TileForm& form) {
   // Of multiprocessors, and the bytes a cycle that the cache near memory gives them.
   constexpr std::int64_t kMultiprocessors = 132, kCacheBytes = 2500;
+  constexpr double kBarrierCycles = 100;
   const std::int64_t blocks = products.parts * products.batch * divide_up(products.m, form.m) *
                               divide_up(products.n, form.n);
   const std::int64_t each = divide_up(blocks, kMultiprocessors);
@@ -203,8 +204,8 @@ double cycles_of(const Products& products, const TileForm& form) {
                     form.products_of_warp * static_cast<double>(resident_warps));
   };
   const auto work = static_cast<double>(form.m * form.n * form.depth);
-  const double one_by_one =
-      static_cast<double>(divide_up(each, together)) * (form.latency + work / rate(warps));
+  const double one_by_one = static_cast<double>(divide_up(each, together)) *
+                            (std::max(form.latency, work / rate(warps)) + kBarrierCycles);
   const double all = static_cast<double>(each) * work / rate(together * warps);
   const double bytes = static_cast<double>(blocks * (form.m + form.n) * form.depth) *
                        static_cast<double>(ir::dtype_bytes(products.operand_dtype(0)));

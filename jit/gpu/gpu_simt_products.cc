@@ -20,8 +20,9 @@ using llvm::Value;
 constexpr std::int64_t kQuad = 4, kLanesM = 4, kLanesN = 8;
 // Positions at a time that are not halved.
 constexpr std::int64_t kLeastDepth = 16;
-// Threads of a multiprocessor where each has 128 sums, or 64: with all the registers that there may
-// be, with 128, and with the 168 that it takes to read what is not plain(), or much a thread.
+// Threads of a multiprocessor where each has 128 sums, or 32 or 64: with all the registers that
+// there may be, with 128, and with the 168 that it takes to read what is not plain(), or much a
+// thread.
 constexpr std::int64_t kThreadsOfMost = 256, kPlainThreads = 512, kOtherThreads = 384;
 // Rows of shared memory are so much longer than a tile, so that columns are in different banks.
 constexpr std::int64_t kRowSkew = 4;
@@ -41,15 +42,16 @@ struct SimtTile {
 };
 
 constexpr std::array kTiles = {
-    SimtTile{2, 4, 4, 1, 8, 0.90},   // 128 by 128
-    SimtTile{2, 2, 2, 2, 16, 0.75},  // 64 by 128
-    SimtTile{2, 2, 4, 1, 16, 0.75},  // 128 by 64
+    SimtTile{2, 4, 4, 1, 8, 0.80},   // 128 by 128
+    SimtTile{2, 2, 2, 2, 16, 0.70},  // 64 by 128
+    SimtTile{2, 2, 4, 1, 16, 0.70},  // 128 by 64
     SimtTile{2, 2, 2, 1, 16, 0.65},  // 64 by 64
-    SimtTile{1, 1, 4, 2, 32, 0.45},  // 64 by 64
-    SimtTile{1, 1, 8, 1, 32, 0.40},  // 128 by 32
-    SimtTile{1, 1, 1, 4, 32, 0.40},  // 16 by 128
-    SimtTile{1, 1, 2, 1, 64, 0.40},  // 32 by 32
-    SimtTile{1, 1, 1, 1, 64, 0.40},  // 16 by 32
+    SimtTile{2, 1, 2, 2, 16, 0.58},  // 64 by 64
+    SimtTile{1, 1, 4, 2, 32, 0.48},  // 64 by 64
+    SimtTile{1, 1, 8, 1, 32, 0.45},  // 128 by 32
+    SimtTile{1, 1, 1, 4, 32, 0.45},  // 16 by 128
+    SimtTile{1, 1, 2, 1, 64, 0.45},  // 32 by 32
+    SimtTile{1, 1, 1, 1, 64, 0.45},  // 16 by 32
 };
 
 bool is_converted(const Products& p) {
@@ -111,11 +113,11 @@ std::int64_t resident_of(const Products& products, const SimtTile& tile) {
 SimtTile choose_tile(const Products& products) {
   // Of a multiprocessor's 128 multiply-adds a cycle. Between two tiles lie a read of global memory
   // and a barrier.
-  constexpr double kPerCycle = 128, kOfWarp = 26, kLatency = 700;
+  constexpr double kPerCycle = 128, kOfWarp = 15, kLatency = 700;
   SimtTile best = kTiles.back();
   double least = std::numeric_limits<double>::infinity();
   for (const SimtTile& tile : kTiles) {
-    if (ir::dtype_bytes(products.dtype) > 4 && tile.has_many_sums()) continue;
+    if (ir::dtype_bytes(products.dtype) > 4 && tile.quads_m > 1) continue;
     // Conversions take registers that there are none of beside the most sums.
     if (tile.has_most_sums() && is_converted(products)) continue;
     const double cycles = cycles_of(

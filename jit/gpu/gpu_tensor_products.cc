@@ -75,7 +75,7 @@ std::int64_t registers_of(const Products& products, const TensorTile& tile) {
 TensorTile choose_tensor_tile(const Products& products) {
   // Of a multiprocessor's 2048 products and sums a cycle. Several tiles of a block are under way at
   // once.
-  constexpr double kPerCycle = 2048, kOfWarp = 300, kLatency = 700, kLeastLatency = 100;
+  constexpr double kPerCycle = 2048, kOfWarp = 150, kLatency = 700, kLeastLatency = 100;
   constexpr std::int64_t kThreads = 256, kThreadsOfFew = 768, kSharedOfAll = 200 << 10;
   TensorTile best = kTensorTiles.back();
   double least = std::numeric_limits<double>::infinity();
@@ -427,47 +427,75 @@ class TensorWriter {
   }
 
   // Of every 16 by 8 results a thread has two neighbours in one row, and two eight rows below.
+  // Where four can be stored at once, neighbouring threads exchange two of 16 columns.
   void give_results(const BlockPlace& block) {
-    ProductResults results(entry_, p_, block.batch, block.part, 2);
+    ProductResults results(entry_, p_, block.batch, block.part, 4);
     Value* row = lane_;
-    Value* column = times(entry_.split(&row, 4), 2);
+    Value* quarter = entry_.split(&row, 4);
     Value* m_own = b_.CreateAdd(b_.CreateAdd(block.m_first, warp_m_), row);
-    Value* n_own = b_.CreateAdd(b_.CreateAdd(block.n_first, warp_n_), column);
-    std::vector<std::array<Value*, 2>> numbers, columns;
-    for (std::int64_t j = 0; j < tile_.ones_n; ++j) {
+    Value* n_own = b_.CreateAdd(block.n_first, warp_n_);
+    const int width = results.width();
+    Value* is_odd = b_.CreateTrunc(quarter, b_.getInt1Ty());
+    std::vector<Value*> numbers, columns;  // of what this thread stores of a row
+    for (std::int64_t j = 0; j < tile_.ones_n; j += width == 4 ? 2 : 1) {
       Value* n = plus(n_own, j * kColumnsOfOne);
-      numbers.push_back({n, plus(n, 1)});
-      columns.push_back(
-          {results.column(n), results.width() == 2 ? nullptr : results.column(numbers.back()[1])});
+      if (width == 4) {
+        Value* next = b_.CreateSelect(is_odd, entry_.number(kColumnsOfOne - 2), entry_.number(0));
+        n = b_.CreateAdd(n, b_.CreateAdd(times(quarter, 2), next));
+      } else {
+        n = b_.CreateAdd(n, times(quarter, 2));
+      }
+      for (int w = 0; w < (width == 1 ? 2 : 1); ++w) {
+        numbers.push_back(plus(n, w));
+        columns.push_back(results.column(numbers.back()));
+      }
     }
     for (std::int64_t i = 0; i < tile_.ones_m; ++i) {
       for (std::int64_t half = 0; half < 2; ++half) {
+        const std::vector<Value*> values = values_of_row(i, half, width, is_odd);
         Value* m = plus(m_own, i * kRowsOfOne + half * 8);
         within(m, p_.m, tile_.m(), [&] {
           Value* place = results.row(m);
-          for (std::int64_t j = 0; j < tile_.ones_n; ++j) {
-            const auto sum = [&](std::int64_t which) {
-              return b_.CreateLoad(b_.getFloatTy(),
-                                   sums_[at(4 * (i * tile_.ones_n + j) + 2 * half + which)]);
-            };
-            if (results.width() == 2) {
-              within(numbers[at(j)][0], p_.n, tile_.n(), [&] {
-                Value* pair = llvm::PoisonValue::get(p_.type(2));
-                for (int w = 0; w < 2; ++w) {
-                  pair = b_.CreateInsertElement(pair, sum(w), static_cast<std::uint64_t>(w));
-                }
-                results.store(place, columns[at(j)][0], pair);
-              });
-              continue;
-            }
-            for (int w = 0; w < 2; ++w) {
-              within(numbers[at(j)][at(w)], p_.n, tile_.n(),
-                     [&] { results.store(place, columns[at(j)][at(w)], sum(w)); });
-            }
+          for (std::size_t c = 0; c < columns.size(); ++c) {
+            within(numbers[c], p_.n, tile_.n(),
+                   [&] { results.store(place, columns[c], values[c]); });
           }
         });
       }
     }
+  }
+
+  // Sums one by one, in pairs, or in fours, of which every second thread has the first.
+  std::vector<Value*> values_of_row(std::int64_t i, std::int64_t half, int width, Value* is_odd) {
+    std::vector<Value*> values;
+    const auto sum = [&](std::int64_t j, std::int64_t which) -> Value* {
+      return b_.CreateLoad(b_.getFloatTy(),
+                           sums_[at(4 * (i * tile_.ones_n + j) + 2 * half + which)]);
+    };
+    const auto vector_of = [&](std::initializer_list<Value*> elements) {
+      Value* vector = llvm::PoisonValue::get(p_.type(static_cast<int>(elements.size())));
+      std::uint64_t place = 0;
+      for (Value* element : elements) vector = b_.CreateInsertElement(vector, element, place++);
+      return vector;
+    };
+    Value* other = b_.CreateXor(b_.CreateIntCast(lane_, b_.getInt32Ty(), false), b_.getInt32(1));
+    for (std::int64_t j = 0; j < tile_.ones_n; j += width == 4 ? 2 : 1) {
+      Value* first[] = {sum(j, 0), sum(j, 1)};
+      if (width == 1) values.insert(values.end(), std::begin(first), std::end(first));
+      if (width == 2) values.push_back(vector_of({first[0], first[1]}));
+      if (width != 4) continue;
+      Value* second[] = {sum(j + 1, 0), sum(j + 1, 1)};
+      Value* own[2];
+      Value* given[2];
+      for (int w = 0; w < 2; ++w) {
+        own[w] = b_.CreateSelect(is_odd, second[w], first[w]);
+        given[w] = entry_.from_lane(b_.CreateSelect(is_odd, first[w], second[w]), other, kWarp);
+      }
+      Value* before = vector_of({given[0], given[1], own[0], own[1]});
+      Value* behind = vector_of({own[0], own[1], given[0], given[1]});
+      values.push_back(b_.CreateSelect(is_odd, before, behind));
+    }
+    return values;
   }
 
   const Products& p_;
