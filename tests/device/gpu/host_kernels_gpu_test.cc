@@ -139,10 +139,10 @@ TEST_F(GpuHostKernels, RunWhileOthersCompile) {
   std::thread compiling([&] {
     for (int i = 0; !is_over && i < 200; ++i) {
       const std::string n = std::to_string(100 + i);
-      const auto module = ir::parse_module("HloModule m\nENTRY e {\n  x = f32[" + n +
-                                               "] parameter(0)\n  ROOT r = f32[" + n +
-                                               "] tanh(x)\n}\n",
-                                           "compiled");
+      const auto module =
+          ir::parse_module("HloModule m\nENTRY e {\n  x = f32[" + n +
+                               "] parameter(0)\n  ROOT r = f32[" + n + "] tanh(x)\n}\n",
+                           "compiled");
       std::vector<const ir::Instruction*> all(8, (*module)->entry()->root());
       for (const auto& kernel : provider_->kernels(all)) EXPECT_TRUE(kernel.ok());
     }
