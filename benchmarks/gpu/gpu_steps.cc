@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of a CNN, a GPT and an LSTM on cuda:0, without a limit, at shares of the peak that
+// Training steps of a GPT, a CNN and an LSTM on cuda:0, without a limit, at shares of the peak that
 // they then have, and at the floor: time, the same bits, what the driver says is held, how much of
 // the swapping is hidden, launches and runs of graphs. With --largest-batch instead: the largest
 // batch of the GPT within so many bytes. Steps without a limit, and those within limits, are
@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   std::string host = "16GiB";
   CommandLine line("Training steps on cuda:0 under memory limits.", "gpu_steps");
-  line.add("workloads", arguments.names, "cnn, gpt, lstm; none given: all");
+  line.add("workloads", arguments.names, "gpt, cnn, lstm; none given: all");
   line.add("--scale", arguments.scale, "Multiplies the batches", {.positive = true});
   line.add("--percents", arguments.steps.percents, "Limits, as shares of the unlimited peak");
   line.add("--warm-up", arguments.steps.warm_up, "Steps before those that count",

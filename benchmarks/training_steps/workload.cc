@@ -81,13 +81,12 @@ Training start_small_gpt(std::int64_t batch, std::int64_t layers) {
   return start_gpt(batch, options);
 }
 
-Training start_lstm(std::int64_t batch) {
-  constexpr std::int64_t kSteps = 100;
+Training start_lstm(std::int64_t batch, std::int64_t steps) {
   nn::Initializer init(kSeed);
   const RecurrentNetworkOptions options;
   return train(std::make_unique<RecurrentNetwork>(options, init),
-               [batch, options](nn::Layer& network, std::int64_t step) {
-                 const Dims dims = {batch, kSteps};
+               [batch, steps, options](nn::Layer& network, std::int64_t step) {
+                 const Dims dims = {batch, steps};
                  return nn::cross_entropy(
                      network(made_up_labels(dims, options.vocabulary, 2 * step)),
                      made_up_labels(dims, options.vocabulary, 2 * step + 1));
@@ -116,7 +115,7 @@ std::vector<Workload> training_workloads(double scale) {
   const auto batch = [scale](std::int64_t size) { return scaled(size, scale); };
   return {{"cnn", [n = batch(64)] { return start_cnn(n, 4); }},
           {"gpt", [n = batch(16)] { return start_small_gpt(n, 6); }},
-          {"lstm", [n = batch(48)] { return start_lstm(n); }},
+          {"lstm", [n = batch(48)] { return start_lstm(n, 100); }},
           {"unet", [n = batch(8)] { return start_unet(n); }}};
 }
 
@@ -140,9 +139,9 @@ Workload gpt_workload(const GptSizes& sizes) {
 std::vector<Workload> gpu_workloads(double scale) {
   GptSizes gpt;
   gpt.batch = scaled(gpt.batch, scale);
-  return {{"cnn", [n = scaled(1024, scale)] { return start_cnn(n, 4); }},
-          gpt_workload(gpt),
-          {"lstm", [n = scaled(512, scale)] { return start_lstm(n); }}};
+  return {gpt_workload(gpt),
+          {"cnn", [n = scaled(1024, scale)] { return start_cnn(n, 4); }},
+          {"lstm", [n = scaled(512, scale)] { return start_lstm(n, 32); }}};
 }
 
 std::optional<std::vector<Workload>> choose_workloads(std::vector<Workload> all,

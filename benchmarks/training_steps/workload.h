@@ -48,8 +48,8 @@ struct GptSizes {
 };
 Workload gpt_workload(const GptSizes& sizes);
 
-// A CNN, a GPT of GptSizes and an LSTM of sizes that give a GPU something to do; `scale` multiplies
-// the batches.
+// A GPT of GptSizes, a CNN and an LSTM (over 32 steps) of sizes that give a GPU something to do;
+// `scale` multiplies the batches.
 std::vector<Workload> gpu_workloads(double scale);
 
 // Those of `all` that `names` asks for, in the order of `all`; all of them where it is empty. A
