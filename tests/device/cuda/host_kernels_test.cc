@@ -149,6 +149,46 @@ TEST_F(HostKernels, KeepRunsOutOfGraphs) {
   EXPECT_EQ(calls("cuStreamBeginCapture_v2"), 1);
 }
 
+// A loop whose rounds are known is a part of graphs, unless the host has a part in it.
+TEST_F(HostKernels, WorkInLoops) {
+  constexpr const char* kLoop = R"(
+HloModule loop
+condition { s = (s32[], f32[4,8]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }
+body {
+  s = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  t = f32[4,8] tanh(x)
+  f = c64[4,5] fft(t), fft_type=RFFT, fft_length={8}
+  y = f32[4,8] fft(f), fft_type=IRFFT, fft_length={8}
+  ROOT r = (s32[], f32[4,8]) tuple(next, y)
+}
+ENTRY e {
+  x = f32[4,8] parameter(0)
+  zero = s32[] constant(0)
+  s = (s32[], f32[4,8]) tuple(zero, x)
+  w = (s32[], f32[4,8]) while(s), condition=condition, body=body
+  ROOT r = f32[4,8] get-tuple-element(w), index=1
+})";
+  const ir::Literal expected = on_cpu(kLoop);
+  for (const Schedule schedule : {Schedule::late, Schedule::random}) {
+    RecordingOptions options;
+    options.schedule = schedule;
+    open(options);
+    load(kLoop);
+    for (int i = 1; i <= 4; ++i) {
+      const auto result = run();
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected, *result), "");
+      EXPECT_EQ(calls("cuLaunchHostFunc"), 10 * i);
+    }
+    EXPECT_EQ(calls("cuGraphLaunch"), 0);
+  }
+}
+
 constexpr const char* kMoves = R"(
 HloModule moves
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
