@@ -82,7 +82,7 @@ class Product final : public device::Kernel {
 }  // namespace
 
 std::int64_t most_workspace_bytes(const ProductShape& shape) {
-  constexpr std::int64_t kMost = std::int64_t{32} << 20, kShare = 8;
+  constexpr std::int64_t kMost = std::int64_t{32} << 20, kShare = 2;
   const std::int64_t products = shape.batch * shape.calls();
   const std::int64_t bytes =
       products * ((shape.m + shape.n) * shape.k * ir::dtype_bytes(shape.operands) +

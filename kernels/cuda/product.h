@@ -10,8 +10,9 @@
 
 namespace plimsoll::kernels::cuda {
 
-// The most workspace that the library may choose an algorithm for: an eighth of what operands and
-// result take, as for products on the CPU, and 32 MiB.
+// The most workspace that the library may choose an algorithm for: half of what operands and
+// result take, so that a weight's gradient, a small result of many positions, may be added up in
+// parts side by side, and 32 MiB.
 std::int64_t most_workspace_bytes(const ProductShape& shape);
 
 // The products of `shape`, by an algorithm that the library chooses here, once, by shape, dtypes

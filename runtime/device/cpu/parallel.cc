@@ -17,7 +17,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/fork.h"
 #include "runtime/base/one_thread.h"
-#include "runtime/device/cpu/beside_pool.h"
+#include "runtime/device/beside_pool.h"
 #include "runtime/device/cpu/forked_pool.h"
 
 #ifdef PLIMSOLL_TSAN

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
-#include "runtime/device/cpu/beside_pool.h"
+#include "runtime/device/beside_pool.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/joint_launch.h"
 #include "runtime/device/kernel.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/device/cpu/beside_pool.h"
+#include "runtime/device/beside_pool.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cuda/cuda_stream.h"
 #include "tests/device/cuda/recorded_gpu.h"

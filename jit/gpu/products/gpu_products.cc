@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/gpu/gpu_products.h"
+#include "jit/gpu/products/gpu_products.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/gpu/gpu_operand.h"
+#include "jit/gpu/products/gpu_operand.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "jit/gpu/gpu_contraction.h"
+#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_entry.h"
 
 namespace plimsoll::jit {

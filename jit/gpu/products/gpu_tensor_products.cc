@@ -9,7 +9,7 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/emit/gpu.h"
-#include "jit/gpu/gpu_products.h"
+#include "jit/gpu/products/gpu_products.h"
 #include "jit/graph/reduction_shape.h"
 #include "runtime/base/index.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "jit/emit/elementwise.h"
-#include "jit/gpu/gpu_products.h"
+#include "jit/gpu/products/gpu_products.h"
 #include "jit/graph/reduction_shape.h"
 #include "runtime/base/index.h"
 

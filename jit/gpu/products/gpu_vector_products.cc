@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "jit/emit/elementwise.h"
-#include "jit/gpu/gpu_products.h"
+#include "jit/gpu/products/gpu_products.h"
 #include "jit/graph/reduction_shape.h"
 #include "runtime/base/index.h"
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "jit/gpu/gpu_contraction.h"
+#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_entry.h"
-#include "jit/gpu/gpu_operand.h"
+#include "jit/gpu/products/gpu_operand.h"
 
 namespace plimsoll::jit {
 

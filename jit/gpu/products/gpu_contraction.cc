@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/gpu/gpu_contraction.h"
+#include "jit/gpu/products/gpu_contraction.h"
 
-#include "jit/gpu/gpu_products.h"
+#include "jit/gpu/products/gpu_products.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::jit {

@@ -2,7 +2,7 @@
 // Dots and convolutions as contractions.
 #include <algorithm>
 
-#include "jit/gpu/gpu_contraction.h"
+#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_library.h"
 #include "runtime/base/index.h"
 
