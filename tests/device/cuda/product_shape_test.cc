@@ -132,7 +132,7 @@ TEST(ProductShape, DtypesThatAreNotMultipliedHaveNone) {
 TEST(ProductShape, WorkspaceIsAShareOfWhatIsMultiplied) {
   const std::string dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
   EXPECT_EQ(most_workspace_bytes(*shape_of("f32[64,64]", "f32[64,64]", "f32[64,64]", dims)),
-            3 * 64 * 64 * 4 / 8);
+            3 * 64 * 64 * 4 / 2);
   EXPECT_EQ(most_workspace_bytes(
                 *shape_of("f32[16384,16384]", "f32[16384,16384]", "f32[16384,16384]", dims)),
             std::int64_t{32} << 20);
