@@ -2,8 +2,8 @@
 // Dots and convolutions as contractions.
 #include <algorithm>
 
-#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_library.h"
+#include "jit/gpu/products/gpu_contraction.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::jit {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_entry.h"
+#include "jit/gpu/products/gpu_contraction.h"
 
 namespace plimsoll::jit {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/gpu_entry.h"
+#include "jit/gpu/products/gpu_contraction.h"
 #include "jit/gpu/products/gpu_operand.h"
 
 namespace plimsoll::jit {
