@@ -13,7 +13,8 @@ constexpr int kPoints = 16;
 
 Outcome make_frontier(const PlannedProgram& planned, std::int64_t floor_bytes,
                       std::vector<FrontierPoint>& out) {
-  const std::int64_t top = std::max(planned.unlimited().peak_bytes, floor_bytes);
+  const std::int64_t top =
+      std::max(planned.unlimited().peak_bytes + planned.code_bytes(), floor_bytes);
   for (int i = 0; i < kPoints; ++i) {
     const std::int64_t limit =
         floor_bytes +

@@ -123,7 +123,7 @@ const planner::CostModel& PlannedProgram::cost_model() const {
 Result<std::shared_ptr<const planner::Plan>> PlannedProgram::fitting_plan(
     std::int64_t limit_bytes) const {
   planner::PlanOptions options = options_;
-  options.limit_bytes = limit_bytes;
+  options.limit_bytes = limit_bytes - code_bytes();
   PLIMSOLL_ASSIGN_OR_RETURN(executor::ProgramPlan found, plan_within(options));
   return std::move(found.plan);
 }

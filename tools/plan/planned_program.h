@@ -55,7 +55,9 @@ class PlannedProgram {
   // program(), null where it could not be compiled, and the plan of module() for these options.
   const executor::ProgramPlan& fitting() const { return fitting_; }
   const planner::Plan& plan() const { return *fitting_.plan; }
-  // Of the form of the program that suits this limit.
+  // What code takes of the device's memory now.
+  std::int64_t code_bytes() const;
+  // Of the form of the program that suits this limit, which is for code, too.
   Result<std::shared_ptr<const planner::Plan>> fitting_plan(std::int64_t limit_bytes) const;
   // The smallest limit for which there is a fitting plan, with what code takes now.
   Result<FoundFloor> floor() const;
@@ -63,7 +65,6 @@ class PlannedProgram {
  private:
   Outcome resolve_options(const PlanFlags& flags);
   const device::Device& device() const;
-  std::int64_t code_bytes() const;
   Result<executor::ProgramPlan> plan_within(const planner::PlanOptions& options) const;
 
   std::shared_ptr<const executor::ProgramCompiler> compiler_;
