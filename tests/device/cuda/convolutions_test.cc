@@ -47,23 +47,9 @@ class Convolutions : public RecordedLibraries {
 TEST_F(Convolutions, OfEveryCaseAreThoseOfTheCpu) {
   open(Schedule::late, 1);
   if (IsSkipped()) return;
-  std::int64_t by_library = 0, others = 0;
-  for (const cases::OpCase& op_case : cases::op_cases()) {
-    if (op_case.name.find("conv") == std::string::npos) continue;
-    SCOPED_TRACE(op_case.name);
-    const auto module = ir::parse_module(op_case.hlo, op_case.name).value();
-    const auto arguments = cases::random_arguments(*module, 7, op_case.ranges);
-    const ir::Literal expected = on_cpu(*module, arguments);
-    const std::int64_t before = convolved();
-    std::string error;
-    const ir::Literal result =
-        testing::run_unlimited(*module, arguments, *gpu_->provider(), true, error);
-    ASSERT_EQ(error, "");
-    EXPECT_EQ(cases::compare_close(expected, result, std::max(op_case.tolerance, 1e-6), 1), "");
-    (convolved() > before ? by_library : others) += 1;
-  }
-  EXPECT_GT(by_library, 6);
-  EXPECT_GT(others, 5) << "what the library has not, or computes more slowly";
+  const ByLibrary done = compare_cases("conv", [this] { return convolved(); });
+  EXPECT_GT(done.cases, 6);
+  EXPECT_GT(done.others, 5) << "what the library has not, or computes more slowly";
 }
 
 TEST_F(Convolutions, OfATrainingStepHaveTheSameBitsAtEveryLimit) {

@@ -8,19 +8,16 @@
 #include "tests/executor/limit_check.h"
 
 namespace plimsoll::device::cuda {
-namespace {
-
-bool has_sums_of_products(const ir::Module& module) {
+bool has_opcode(const ir::Module& module, std::initializer_list<ir::Opcode> opcodes) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      const ir::Opcode opcode = instruction->opcode();
-      if (opcode == ir::Opcode::dot || opcode == ir::Opcode::convolution) return true;
+      if (std::find(opcodes.begin(), opcodes.end(), instruction->opcode()) != opcodes.end()) {
+        return true;
+      }
     }
   }
   return false;
 }
-
-}  // namespace
 
 std::string check_gpu_op_case(const cases::OpCase& op_case, KernelProvider& gpu,
                               KernelProvider& cpu, GpuOpCaseTotals& totals) {
@@ -32,7 +29,7 @@ std::string check_gpu_op_case(const cases::OpCase& op_case, KernelProvider& gpu,
   if (!error.empty()) return "on the CPU: " + error;
   const ir::Literal result = testing::run_unlimited(**module, arguments, gpu, true, error);
   if (!error.empty()) return error;
-  if (!has_sums_of_products(**module)) {
+  if (!has_opcode(**module, {ir::Opcode::dot, ir::Opcode::convolution})) {
     ++totals.exact;
     return cases::compare_bits(expected, result);
   }

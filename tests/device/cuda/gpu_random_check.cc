@@ -9,6 +9,7 @@
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/device/cuda/emulated_kernels.h"
+#include "tests/device/cuda/gpu_op_case_check.h"
 #include "tests/device/cuda/recorded_gpu.h"
 #include "tests/executor/limit_check.h"
 
@@ -44,19 +45,6 @@ testing::LimitOptions limits_of(std::uint64_t seed) {
   return options;
 }
 
-bool has_sums_of_products(const ir::Module& module) {
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      if (instruction->opcode() == ir::Opcode::dot ||
-          instruction->opcode() == ir::Opcode::convolution ||
-          instruction->opcode() == ir::Opcode::custom_call) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string check_gpu_program(std::uint64_t seed, int limits, const GpuRandomSize& size,
@@ -72,7 +60,8 @@ std::string check_gpu_program(std::uint64_t seed, int limits, const GpuRandomSiz
   if (!error.empty()) return "on the CPU: " + error;
   const ir::Literal result = testing::run_unlimited(*module, arguments, provider, optimize, error);
   if (!error.empty()) return error;
-  const bool is_exact = !has_sums_of_products(*module);
+  const bool is_exact =
+      !has_opcode(*module, {ir::Opcode::dot, ir::Opcode::convolution, ir::Opcode::custom_call});
   error = is_exact ? cases::compare_bits(expected, result)
                    : cases::compare_close(expected, result, kTolerance, kSmallestScale);
   if (!error.empty()) return "against the CPU: " + error;

@@ -56,23 +56,9 @@ class Products : public RecordedLibraries {
 TEST_F(Products, OfEveryCaseAreThoseOfTheCpu) {
   open(Schedule::late, 1);
   if (IsSkipped()) return;
-  std::int64_t by_library = 0, others = 0;
-  for (const cases::OpCase& op_case : cases::op_cases()) {
-    if (op_case.name.find("dot") == std::string::npos) continue;
-    SCOPED_TRACE(op_case.name);
-    const auto module = ir::parse_module(op_case.hlo, op_case.name).value();
-    const auto arguments = cases::random_arguments(*module, 7, op_case.ranges);
-    const ir::Literal expected = on_cpu(*module, arguments);
-    const std::int64_t before = multiplied();
-    std::string error;
-    const ir::Literal result =
-        testing::run_unlimited(*module, arguments, *gpu_->provider(), true, error);
-    ASSERT_EQ(error, "");
-    EXPECT_EQ(cases::compare_close(expected, result, std::max(op_case.tolerance, 1e-6), 1), "");
-    (multiplied() > before ? by_library : others) += 1;
-  }
-  EXPECT_GT(by_library, 20);
-  EXPECT_GT(others, 5) << "copies, integers, mixed dtypes";
+  const ByLibrary done = compare_cases("dot", [this] { return multiplied(); });
+  EXPECT_GT(done.cases, 20);
+  EXPECT_GT(done.others, 5) << "copies, integers, mixed dtypes";
 }
 
 TEST_F(Products, OfAProgramHaveTheSameBitsAtEveryLimit) {

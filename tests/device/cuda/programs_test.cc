@@ -17,6 +17,8 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/machine.h"
+#include "runtime/program/plan_within.h"
+#include "runtime/serve/current_executable.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/device/cuda/emulated_kernels.h"
@@ -366,6 +368,26 @@ TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
             planner::kUnlimited);
 }
 
+TEST_F(GpuPrograms, RefusalsHaveTheCodeInTheirNumbers) {
+  make(on(Schedule::late));
+  planner::PlanOptions options;
+  options.limit_bytes = 1;
+  const auto planned = executor::plan_within(program_, options);
+  ASSERT_FALSE(planned.ok());
+  const MemoryShortage alone = *planned.status().shortage();
+  const Status refusal = executor::beside_code(planned.status(), *gpu_->device);
+  const std::int64_t code = gpu_->device->overhead_bytes();
+  EXPECT_GT(code, 0);
+  EXPECT_EQ(refusal.shortage()->limit_bytes, alone.limit_bytes + code);
+  EXPECT_EQ(refusal.shortage()->floor_bytes, alone.floor_bytes + code);
+  EXPECT_NE(refusal.message().find(std::to_string(alone.floor_bytes + code)), std::string::npos);
+  // Nothing to add for a device without code, or to other errors.
+  EXPECT_EQ(executor::beside_code(planned.status(), *cpu_device()).to_string(),
+            planned.status().to_string());
+  const Status other = internal_error("other");
+  EXPECT_EQ(executor::beside_code(other, *gpu_->device).to_string(), other.to_string());
+}
+
 TEST_F(GpuPrograms, WhatOtherProcessesTakeMeanwhileIsNoCode) {
   RecordingOptions options = on(Schedule::late);
   options.module_bytes = std::int64_t{32} << 20;
@@ -411,6 +433,10 @@ TEST_F(GpuPrograms, PlansFitBesideTheCodeThatIsLoadedForThem) {
       continue;
     }
     ++ran;
+    const auto current = executor::CurrentExecutable::create(
+        *program, {{}, executor::machine_of({}), {}}, budget, 0);
+    ASSERT_TRUE(current.ok()) << "at " << limit << ": " << current.status().to_string();
+    EXPECT_LE((*current)->get()->plan().peak_bytes, budget->limit());
     const auto result = executor::run_on_host(**executable, *budget, arguments_);
     ASSERT_TRUE(result.ok()) << "at " << limit << ": " << result.status().to_string();
     EXPECT_EQ(cases::compare_bits(expected_, *result), "");

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/cuda/recorded_libraries.h"
 
+#include <algorithm>
+
 #include "jit/gpu/gpu_kernel.h"
 #include "runtime/backend/backends.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/host_run.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/op_cases.h"
 #include "tests/device/cuda/emulated_kernels.h"
 #include "tests/executor/limit_check.h"
 
@@ -26,6 +30,27 @@ void RecordedLibraries::close() {
   if (gpu_ == nullptr) return;
   EXPECT_EQ(gpu_->close(), "");
   gpu_.reset();
+}
+
+RecordedLibraries::ByLibrary RecordedLibraries::compare_cases(
+    std::string_view part, const std::function<std::int64_t()>& calls) {
+  ByLibrary done;
+  for (const cases::OpCase& op_case : cases::op_cases()) {
+    if (op_case.name.find(part) == std::string::npos) continue;
+    SCOPED_TRACE(op_case.name);
+    const auto module = ir::parse_module(op_case.hlo, op_case.name).value();
+    const auto arguments = cases::random_arguments(*module, 7, op_case.ranges);
+    const ir::Literal expected = on_cpu(*module, arguments);
+    const std::int64_t before = calls();
+    std::string error;
+    const ir::Literal result =
+        testing::run_unlimited(*module, arguments, *gpu_->provider(), true, error);
+    EXPECT_EQ(error, "");
+    if (!error.empty()) return done;
+    EXPECT_EQ(cases::compare_close(expected, result, std::max(op_case.tolerance, 1e-6), 1), "");
+    (calls() > before ? done.cases : done.others) += 1;
+  }
+  return done;
 }
 
 ir::Literal RecordedLibraries::on_cpu(const ir::Module& module,

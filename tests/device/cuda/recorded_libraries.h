@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/executor/executable.h"
 #include "runtime/ir/literal.h"
@@ -22,6 +24,12 @@ class RecordedLibraries : public ::testing::Test {
   // Gives the GPU up: nothing may be left, and nothing may have been wrong.
   void close();
   void TearDown() override { close(); }
+  // Runs the op cases whose names have `part` in them, close to the CPU: how many called the
+  // library, of whose calls `calls` says how many there were, and how many did not.
+  struct ByLibrary {
+    std::int64_t cases = 0, others = 0;
+  };
+  ByLibrary compare_cases(std::string_view part, const std::function<std::int64_t()>& calls);
   static ir::Literal on_cpu(const ir::Module& module, std::span<const ir::Literal> arguments);
   // Runs the program without a limit, all of it made for the purpose.
   Result<ir::Literal> run(const ir::Module& module, std::span<const ir::Literal> arguments);
