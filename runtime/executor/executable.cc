@@ -73,7 +73,7 @@ bool is_sampled(std::uint32_t run) {
   return (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
 }
 
-// A graph keeps some hundred bytes of host memory for each launch.
+// A graph keeps each of its launches, in host memory and in the driver.
 constexpr std::int64_t kMostOfGraph = 16'384;
 
 // How many steps a run takes that enqueues all of its work at once, the same work every time: it
