@@ -168,8 +168,10 @@ class RemedyPlanner {
     problem = keeping_hinted(std::move(problem), forms);
     const SwapModel model(*problem, forms, options_, limit_);
     const std::vector<Schedule> starts{each_once(*problem)};
-    const auto covered = search_swaps(model, SwapEffort::brief,
-                                      subset.style.recompute ? recompute_ : Recomputer(), starts);
+    const bool recomputes =
+        subset.style.recompute && !options_.without.contains(Technique::raised_limits);
+    const auto covered =
+        search_swaps(model, SwapEffort::brief, recomputes ? recompute_ : Recomputer(), starts);
     if (!covered || (covered->swapped_bytes == 0 && codecs.empty())) return;
     SwapSchedule found = with_transfers(model, *covered);
     if (!is_valid(*found.problem, found.schedule) ||
