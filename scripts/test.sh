@@ -13,4 +13,5 @@ fi
 scripts/setup.sh
 cmake --preset "$preset"
 cmake --build --preset "$preset"
-ctest --preset "$preset" -j "$(nproc)" "$@"
+# One more than there are processors: some tests wait for others to time out.
+ctest --preset "$preset" -j "$(($(nproc) + 1))" "$@"

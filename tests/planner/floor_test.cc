@@ -22,7 +22,7 @@ std::unique_ptr<ModulePlanner> planner_of(const ir::Module& module, const PlanOp
 }
 
 constexpr int kFloorShards = 8;
-constexpr int kFloorSeedsPerShard = 4;
+constexpr int kFloorSeedsPerShard = 2;
 
 class FloorTest : public ::testing::TestWithParam<int> {};
 

@@ -10,7 +10,7 @@ namespace plimsoll::device::cuda {
 namespace {
 
 constexpr int kEmulatedShards = 4;
-constexpr std::uint64_t kSeedsOfAShard = 4;
+constexpr std::uint64_t kSeedsOfAShard = 2;
 
 class EmulatedRandomPrograms : public ::testing::TestWithParam<int> {};
 
@@ -26,7 +26,7 @@ TEST_P(EmulatedRandomPrograms, HaveTheBitsOfTheCpuAtEveryLimit) {
   for (std::uint64_t seed = first; seed < first + kSeedsOfAShard; ++seed) {
     EXPECT_EQ(check_emulated_program(seed, 1, totals), "") << "seed " << seed;
   }
-  EXPECT_GE(totals.programs, 2);
+  EXPECT_GE(totals.programs, 1);
   EXPECT_GE(totals.limits, 2 * totals.programs);
 }
 
