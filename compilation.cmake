@@ -8,27 +8,32 @@ endif()
 # Small sources of one room are compiled together (a unity build): most of what a compiler does is reading the same
 # headers. OFF: one by one, as tools that look at single files want it.
 option(PLIMSOLL_UNITY "Compile the sources of a room together" ON)
-set(PLIMSOLL_UNITY_LINES 2500)  # at most about so many in one go, for two processors to share the work
+set(PLIMSOLL_UNITY_LINES 3000)  # at most about so many in one go, for two processors to share the work
 
-# plimsoll_together(TARGET SOURCES...): compiles these sources of the target together, by folder.
+# plimsoll_together(TARGET SOURCES...): compiles these sources of the target together.
 function(plimsoll_together target)
   if(NOT PLIMSOLL_UNITY)
     return()
   endif()
-  set(folder "")
   set(lines 0)
   set(group 0)
   foreach(source ${ARGN})
-    get_filename_component(its_folder ${source} DIRECTORY)
     file(STRINGS ${source} its_lines)
     list(LENGTH its_lines count)
     math(EXPR lines "${lines} + ${count}")
-    if(NOT its_folder STREQUAL folder OR lines GREATER PLIMSOLL_UNITY_LINES)
+    if(lines GREATER PLIMSOLL_UNITY_LINES)
       math(EXPR group "${group} + 1")
-      set(folder ${its_folder})
       set(lines ${count})
     endif()
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${target}_${group})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# plimsoll_compile_quickly(TARGET): for tests and for programs that read options and print: what they compute themselves
+# takes no time, what the compiler makes of their macros and templates does.
+function(plimsoll_compile_quickly target)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
 endfunction()

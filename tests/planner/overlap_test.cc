@@ -23,7 +23,7 @@
 namespace plimsoll::planner {
 namespace {
 
-const RooflineCostModel kCosts;
+const RooflineCostModel kRoofline;
 
 constexpr std::string_view kTwoReplicas =
     "HloModule m, replica_count=2\n"
@@ -88,7 +88,7 @@ Planned planned(const ir::Module& module, std::int64_t limit, bool overlaps) {
   options.parameters = default_residency(module);
   options.limit_bytes = limit;
   if (!overlaps) options.without.add(Technique::overlap);
-  auto made = make_plan(module, kCosts, options);
+  auto made = make_plan(module, kRoofline, options);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   if (!made.ok()) return {};
   const Status proof = check_plan(module, *made);
@@ -113,7 +113,7 @@ std::int64_t floor_of(const ir::Module& module, bool overlaps) {
   PlanOptions options;
   options.parameters = default_residency(module);
   if (!overlaps) options.without.add(Technique::overlap);
-  const auto floor = find_floor(module, kCosts, options);
+  const auto floor = find_floor(module, kRoofline, options);
   EXPECT_TRUE(floor.ok()) << floor.status().to_string();
   return floor.ok() ? floor->bytes : 0;
 }
@@ -182,7 +182,7 @@ TEST(Overlap, ProgramsOfOneParticipantAreNotTouched) {
   auto module = layers_with_sums(4, 64);
   ASSERT_NE(module, nullptr);
   module->replica_count = 1;
-  const Graph graph = extract(*module->entry(), Role::entry, default_residency(*module), kCosts);
+  const Graph graph = extract(*module->entry(), Role::entry, default_residency(*module), kRoofline);
   const Problem problem = arrange(graph, as_written(graph), true);
   EXPECT_FALSE(has_overlap(problem));
   EXPECT_EQ(overlap_collectives(problem, each_once(problem), kUnlimited), std::nullopt);
@@ -211,7 +211,7 @@ TEST(Overlap, OrdersOfRandomProgramsAreValidAndFaster) {
     options.partitions = seed % 2 == 0 ? 1 : 2;
     options.control_flow = false;
     const auto module = cases::random_module(seed, options);
-    const Graph graph = extract(*module->entry(), Role::entry, default_residency(*module), kCosts);
+    const Graph graph = extract(*module->entry(), Role::entry, default_residency(*module), kRoofline);
     const Problem problem = arrange(graph, as_written(graph), true);
     const Schedule once = each_once(problem);
     const std::int64_t peak = evaluate(problem, once).arena_peak;

@@ -15,7 +15,7 @@ namespace plimsoll::planner {
 namespace {
 
 // A chain forward and back: op i makes storage i of a size of its own; op 2n-1-i reads what i made.
-std::string training_chain(int n, std::uint32_t seed) {
+std::string packed_chain(int n, std::uint32_t seed) {
   std::mt19937 rng(seed);
   const int ops = 2 * n;
   std::ostringstream text;
@@ -49,7 +49,7 @@ RecordedStep recorded(const std::string& text) {
 
 TEST(JointPack, WhatLivesTogetherLiesApartBelowTheLimit) {
   for (std::uint32_t seed = 0; seed < 2; ++seed) {
-    const RecordedStep step = recorded(training_chain(24, seed));
+    const RecordedStep step = recorded(packed_chain(24, seed));
     Schedule once;
     for (const OpId op : step.problem.ops.ids()) once.push_back(op);
     const std::int64_t peak = evaluate(step.problem, once).arena_peak;
@@ -79,7 +79,7 @@ TEST(JointPack, WhatLivesTogetherLiesApartBelowTheLimit) {
 // A packer that wants a part more than the bytes: schedules have to evict more than their peak
 // says.
 TEST(JointPack, GivesUpMoreWhereThePackingIsTooHigh) {
-  const RecordedStep step = recorded(training_chain(24, 9));
+  const RecordedStep step = recorded(packed_chain(24, 9));
   Schedule once;
   for (const OpId op : step.problem.ops.ids()) once.push_back(op);
   const std::int64_t limit = evaluate(step.problem, once).arena_peak * 6 / 10;
@@ -106,7 +106,7 @@ TEST(JointPack, GivesUpMoreWhereThePackingIsTooHigh) {
 }
 
 TEST(JointPack, EveryMadeStorageIsWrittenWithItsPlace) {
-  const RecordedStep step = recorded(training_chain(12, 3));
+  const RecordedStep step = recorded(packed_chain(12, 3));
   SearchEffort effort;
   effort.scale = 0.05;
   Schedule once;

@@ -15,6 +15,7 @@
 #include "runtime/planner/plan_cache.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
+#include "tests/planner/parsed.h"
 #include "tools/plan/remat_pass.h"
 
 namespace plimsoll::planner {

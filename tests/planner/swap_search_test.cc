@@ -91,7 +91,9 @@ TEST(SwapSearch, RecomputesBesideALinkThatIsTooSlow) {
   check(model, *both);
   EXPECT_GT(both->swapped_bytes, 0);
   EXPECT_LT(both->nanoseconds, 1e9 * total_seconds(problem, *recomputes));
-  if (waits) EXPECT_LT(both->nanoseconds, waits->nanoseconds);
+  if (waits) {
+    EXPECT_LT(both->nanoseconds, waits->nanoseconds);
+  }
 }
 
 TEST(SwapSearch, TwoTiersCarryMoreThanOne) {

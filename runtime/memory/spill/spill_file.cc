@@ -12,7 +12,7 @@
 namespace plimsoll::memory {
 namespace {
 
-constexpr std::int64_t kMeasuredBytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMeasuredFileBytes = std::int64_t{16} << 20;
 
 }  // namespace
 
@@ -168,7 +168,7 @@ void SpillFile::release(std::int64_t offset, std::int64_t bytes) {
 Result<LinkSpeed> SpillFile::measure() {
   SpillOptions options = options_;
   options.await_disk = true;
-  const std::int64_t bytes = std::min(kMeasuredBytes, limit_bytes());
+  const std::int64_t bytes = std::min(kMeasuredFileBytes, limit_bytes());
   PLIMSOLL_ASSIGN_OR_RETURN(const auto scratch, create(file_.folder(), bytes, device(), options));
   return time_transfers(*scratch, *device(), bytes);
 }

@@ -37,7 +37,7 @@ Numbers numbers_of(std::string_view text) {
   return all;
 }
 
-bool contains(const Numbers& all, std::int64_t one) {
+bool has_number(const Numbers& all, std::int64_t one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
@@ -101,16 +101,16 @@ Status RaggedDot::read() {
   const Numbers group = numbers_of(dot_.attributes().find_extra("rhs_group_dims"));
   if (ragged.size() != 1 || ragged[0] >= lhs_.rank()) return wrong("must have one ragged dim");
   ragged_ = ragged[0];
-  is_batch_ = contains(dims_.lhs_batch, ragged_);
-  is_sum_ = contains(dims_.lhs_contracting, ragged_);
+  is_batch_ = has_number(dims_.lhs_batch, ragged_);
+  is_sum_ = has_number(dims_.lhs_contracting, ragged_);
   if (group.size() != (is_batch_ || is_sum_ ? 0U : 1U)) {
     return wrong("must have a group dim where rows are ragged, and else none");
   }
   leading_ = dims_.lhs_batch;
   if (is_batch_) std::erase_if(leading_, [&](std::int64_t dim) { return dim >= ragged_; });
   for (std::int64_t dim = 0; dim < ragged_ && !is_batch_; ++dim) {
-    const bool is_contracting = contains(dims_.lhs_contracting, dim);
-    if (!contains(dims_.lhs_batch, dim) && is_contracting == is_sum_) leading_.push_back(dim);
+    const bool is_contracting = has_number(dims_.lhs_contracting, dim);
+    if (!has_number(dims_.lhs_batch, dim) && is_contracting == is_sum_) leading_.push_back(dim);
   }
   const Shape& sizes = dot_.operand(2)->shape();
   if (sizes.rank() == 1) leading_.clear();
@@ -124,7 +124,7 @@ Status RaggedDot::read() {
   if (group.empty()) return ok_status();
   group_dim_ = group[0];
   if (group_dim_ >= rhs_.rank() || rhs_.dim(static_cast<int>(group_dim_)) != groups_ ||
-      contains(dims_.rhs_batch, group_dim_) || contains(dims_.rhs_contracting, group_dim_)) {
+      has_number(dims_.rhs_batch, group_dim_) || has_number(dims_.rhs_contracting, group_dim_)) {
     return wrong("must have a matrix for each group");
   }
   for (Numbers* all : {&dims_.rhs_batch, &dims_.rhs_contracting}) {
@@ -211,10 +211,10 @@ Result<std::pair<Instruction*, Instruction*>> RaggedDot::bounds() const {
 }
 
 std::int64_t RaggedDot::result_dim(std::int64_t lhs_dim) const {
-  if (contains(dims_.lhs_batch, lhs_dim)) return place_of(dims_.lhs_batch, lhs_dim);
+  if (has_number(dims_.lhs_batch, lhs_dim)) return place_of(dims_.lhs_batch, lhs_dim);
   auto place = static_cast<std::int64_t>(dims_.lhs_batch.size());
   for (std::int64_t dim = 0; dim < lhs_dim; ++dim) {
-    if (!contains(dims_.lhs_batch, dim) && !contains(dims_.lhs_contracting, dim)) ++place;
+    if (!has_number(dims_.lhs_batch, dim) && !has_number(dims_.lhs_contracting, dim)) ++place;
   }
   return place;
 }

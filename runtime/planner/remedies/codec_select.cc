@@ -29,7 +29,7 @@ namespace plimsoll::planner {
 namespace {
 
 // Ancestors that the price of recomputing one value looks at.
-constexpr std::size_t kMostAncestors = 24;
+constexpr std::size_t kMostSearched = 24;
 // What is asked for goes first.
 constexpr double kHinted = 1e-6;
 
@@ -72,7 +72,7 @@ double CodecSelector::recompute_set_seconds(ValueId v, OpId ready) {
   search_.assign(1, v);
   stamp_[v] = round_;
   double seconds = 0;
-  for (std::size_t i = 0; i < search_.size() && i < kMostAncestors; ++i) {
+  for (std::size_t i = 0; i < search_.size() && i < kMostSearched; ++i) {
     const OpId producer = problem_.values[search_[i]].producer;
     if (!problem_.ops[producer].recomputable) return kInfinite;
     seconds += problem_.ops[producer].seconds;

@@ -17,7 +17,7 @@
 namespace plimsoll::jit::testing {
 namespace {
 
-constexpr std::size_t kWarpSize = 32;
+constexpr std::size_t kLanes = 32;
 
 template <typename Number>
 void multiply(void* const* products) {
@@ -51,7 +51,7 @@ void multiply(void* const* products) {
 
 template <typename F>
 void load(void* const* loads, F bytes_of) {
-  for (std::size_t lane = 0; lane < kWarpSize; ++lane) {
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
     auto& own = *static_cast<MatrixLoad*>(loads[lane]);
     for (std::size_t matrix = 0; matrix < 4; ++matrix) {
       std::uint32_t word = 0;

@@ -100,7 +100,7 @@ void reshape(NodeContext& n) {
   n.set(0, n.e.reshape(x, dims));
 }
 
-void flatten(NodeContext& n) {
+void flatten_node(NodeContext& n) {
   const Array x = n.in(0);
   const Sizes dims = x.dims();
   std::int64_t axis = n.number("axis", 1);
@@ -159,7 +159,7 @@ void expand(NodeContext& n) {
   n.set(0, n.e.broadcast_to(x, dims));
 }
 
-void range(NodeContext& n) {
+void range_node(NodeContext& n) {
   const auto start = n.reals(0, "start"), limit = n.reals(1, "limit"), step = n.reals(2, "delta");
   if (start.size() != 1 || limit.size() != 1 || step.size() != 1 || step[0] == 0) {
     return n.e.fail("start, limit and delta must be one number each, delta not 0");
@@ -200,11 +200,11 @@ void add_shapes(OpTable& t) {
   t["ConstantOfShape"] = {constant_of_shape};
   t["Identity"] = {[](NodeContext& n) { n.set(0, n.value(0)); }, false};
   t["Reshape"] = {reshape};
-  t["Flatten"] = {flatten};
+  t["Flatten"] = {flatten_node};
   t["Squeeze"] = {squeeze};
   t["Unsqueeze"] = {unsqueeze};
   t["Expand"] = {expand};
-  t["Range"] = {range};
+  t["Range"] = {range_node};
   t["EyeLike"] = {eye_like};
   t["Trilu"] = {triangle};
 }
