@@ -15,6 +15,8 @@ std::string_view to_string(Residuals residuals) {
       return "products";
     case Residuals::carried:
       return "carried";
+    case Residuals::segments:
+      return "segments";
   }
   return "?";
 }

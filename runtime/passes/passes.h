@@ -90,6 +90,7 @@ enum class Residuals {
   elementwise,  // what takes no product, sort or inner loop
   products,     // and what takes products of short rows, such as attention's scores
   carried,      // all that follows from what is carried from round to round
+  segments,     // and what is carried, but once in about sqrt(n) of n rounds
 };
 std::string_view to_string(Residuals residuals);
 // Whether there is a while that runs.

@@ -30,7 +30,7 @@ using passes::Residuals;
 // Each of these may need less than the one before it, and more time.
 constexpr std::array kLessFused = {Fusion::vertical, Fusion::narrow, Fusion::as_written};
 constexpr std::array kResiduals = {Residuals::cheaper, Residuals::elementwise, Residuals::products,
-                                   Residuals::carried};
+                                   Residuals::carried, Residuals::segments};
 // Forms in which some rounds of the loops recompute products, and the others do not: as much
 // memory, and as much time, lies between those in which all or none do.
 constexpr std::array kPercents = {25, 50, 75};
@@ -56,7 +56,8 @@ std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOp
     if (fusion == Fusion::as_written && !program.has_form_as_written()) continue;
     forms.push_back({fusion, residuals.front()});
     if (residuals.size() > 1 && fusion != Fusion::as_written) {
-      forms.push_back({fusion, residuals.back()});
+      forms.push_back({fusion, Residuals::carried});
+      forms.push_back({fusion, Residuals::segments});
     }
   }
   return forms;
@@ -250,18 +251,8 @@ Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::P
     }
     PLIMSOLL_RETURN_IF_ERROR(trials.run_all(forms));
   }
-  const bool fits_fully_fused = trials.has_plan();
-  if (fits_fully_fused && (trials.leaves_out_forms() || !trials.is_dear())) return trials.result();
-  forms = all_forms(program, options);
-  std::erase_if(forms, [&](const ProgramForm& form) {
-    return (form.fusion == Fusion::full && form.combined) ||
-           (fits_fully_fused && form.residuals != trials.best_form().residuals);
-  });
-  PLIMSOLL_RETURN_IF_ERROR(trials.plan_at_once(forms));
-  for (const ProgramForm& form : forms) {
-    PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
-    if (trials.has_plan() && !trials.is_dear()) break;
-  }
+  if (trials.has_plan() && trials.leaves_out_forms()) return trials.result();
+  PLIMSOLL_RETURN_IF_ERROR(trials.run_all(all_forms(program, options)));
   return trials.result();
 }
 

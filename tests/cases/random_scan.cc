@@ -46,6 +46,7 @@ class Writer {
   explicit Writer(std::uint64_t seed) : random_(seed) {
     size_ = random_.between(3, 24);
     rounds_ = random_.between(2, 7);
+    if (rounds_ >= 6) rounds_ += random_.between(0, 13);
     array_ = fmt::format("f32[{0},{0}]", size_);
     stack_ = fmt::format("f32[{1},{0},{0}]", size_, rounds_);
     slice_ = fmt::format("f32[1,{0},{0}]", size_);

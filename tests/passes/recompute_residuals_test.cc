@@ -236,6 +236,64 @@ TEST(RecomputeResiduals, InAllRoundsOfLoopsThatStayWhole) {
   EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
 }
 
+// The same with so many layers.
+std::string layers(int count) {
+  std::string text = layers();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  };
+  const std::string rounds = std::to_string(count);
+  replace("f32[8,", "f32[" + rounds + ",");
+  replace("constant(8)", "constant(" + rounds + ")");
+  replace("constant(7)", "constant(" + std::to_string(count - 1) + ")");
+  return text;
+}
+
+// Slices of x in the stacks of all loops of a computation.
+std::vector<std::int64_t> stacked_slices(const ir::Computation& computation) {
+  std::vector<std::int64_t> stacked;
+  for (const auto& instruction : computation.instructions()) {
+    if (instruction->opcode() != Opcode::while_) continue;
+    stacked.push_back(0);
+    for (const ir::Shape* leaf : ir::leaves(instruction->shape())) {
+      if (leaf->rank() == 3 && leaf->dim(1) == 4) stacked.back() += leaf->dim(0);
+    }
+  }
+  return stacked;
+}
+
+// What is carried is stacked once a segment; its rounds run again before the backward ones. Rounds
+// that are left over are a pair of loops as they were.
+TEST(RecomputeResiduals, BySegments) {
+  struct Case {
+    int rounds;
+    std::vector<std::int64_t> loops, inside;  // slices that are stacked
+  };
+  for (const Case& example : {Case{8, {8, 8}, {}},  // where it would save little
+                              Case{12, {4, 4}, {4, 4}}, Case{16, {5, 5}, {4, 4}},
+                              Case{17, {5, 1, 1, 5}, {4, 4}}, Case{30, {6, 6}, {6, 6}}}) {
+    SCOPED_TRACE(example.rounds);
+    const auto module = parse_scan(layers(example.rounds));
+    const auto arguments = cases::random_arguments(*module, 3);
+    const auto expected = ir::interpret(*module, arguments);
+    const auto changed = recompute_residuals(*module, Residuals::segments);
+    ASSERT_TRUE(changed.ok() && *changed);
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    EXPECT_EQ(stacked_slices(*module->entry()), example.loops);
+    std::vector<std::int64_t> inside;
+    for (const auto& computation : module->computations()) {
+      if (computation.get() == module->entry()) continue;
+      for (const std::int64_t slices : stacked_slices(*computation)) inside.push_back(slices);
+    }
+    EXPECT_EQ(inside, example.inside);
+    const auto actual = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok() && actual.ok());
+    EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+  }
+}
+
 TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
   std::string text = layers();
   // The stack is a result as well.
@@ -250,7 +308,7 @@ TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
 }
 
 TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
-  int smaller = 0, more_with_products = 0, split = 0;
+  int smaller = 0, more_with_products = 0, split = 0, by_segments = 0;
   constexpr int kPrograms = 300;
   for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
     const auto module = parse_scan(cases::random_scan(seed));
@@ -272,8 +330,8 @@ TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
       if (count_loops(*other) > 2) ++split;
     }
     std::int64_t least = state_bytes(*module);
-    for (const Residuals extent :
-         {Residuals::cheaper, Residuals::elementwise, Residuals::products, Residuals::carried}) {
+    for (const Residuals extent : {Residuals::cheaper, Residuals::elementwise, Residuals::products,
+                                   Residuals::carried, Residuals::segments}) {
       const auto other = module->clone();
       OptimizeOptions options;
       options.fusion = Fusion::none;
@@ -285,13 +343,20 @@ TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
       ASSERT_TRUE(actual.ok()) << actual.status().to_string();
       EXPECT_EQ(cases::compare_bits(*expected, *actual), "") << "seed " << seed;
       const std::int64_t bytes = state_bytes(*other);
-      if (bytes < least) ++(extent == Residuals::carried ? more_with_products : smaller);
+      if (extent == Residuals::segments) {
+        for (const auto& computation : other->computations()) {
+          if (computation->name().starts_with("segment")) ++by_segments;
+        }
+      } else if (bytes < least) {
+        ++(extent == Residuals::carried ? more_with_products : smaller);
+      }
       least = std::min(least, bytes);
     }
   }
   EXPECT_GT(smaller, kPrograms / 2);
   EXPECT_GT(more_with_products, kPrograms / 10);
   EXPECT_GT(split, kPrograms / 5);
+  EXPECT_GT(by_segments, kPrograms / 40);
 }
 
 TEST(VertexCut, TakesTheCheapestAndTheNearestToTheSinks) {

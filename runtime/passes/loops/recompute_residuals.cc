@@ -9,11 +9,10 @@
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/dataflow/induction_variables.h"
-#include "runtime/ir/dataflow/run_again.h"
 #include "runtime/ir/dataflow/views.h"
-#include "runtime/ir/hint.h"
 #include "runtime/passes/loops/loop_state.h"
 #include "runtime/passes/loops/residual_pair.h"
+#include "runtime/passes/loops/segment_loops.h"
 #include "runtime/passes/loops/split_loops.h"
 #include "runtime/passes/loops/vertex_cut.h"
 #include "runtime/passes/passes.h"
@@ -32,14 +31,9 @@ struct Counter {
   std::int64_t at_zero = 0, by_slice = 0;
 };
 
-bool may_be_repeated(const Instruction& instruction) {
-  return ir::may_run_again(instruction) && instruction.control_predecessors().empty() &&
-         !ir::must_materialize(instruction);
-}
-
 // Whether recomputing it is what `extent` leaves out.
 bool is_dear(const Instruction& instruction, Residuals extent) {
-  if (extent == Residuals::carried) return false;
+  if (extent == Residuals::carried || extent == Residuals::segments) return false;
   switch (ir::op_info(instruction.opcode()).op_class) {
     case ir::OpClass::control:
     case ir::OpClass::kernel:
@@ -78,7 +72,11 @@ bool is_dear(const Instruction& instruction, Residuals extent) {
 class Recomputation {
  public:
   Recomputation(ResidualPair& pair, Residuals extent, const KernelSpeeds& speeds)
-      : pair_(pair), extent_(extent), speeds_(speeds), forward_body_(*pair.forward->while_body()) {}
+      : pair_(pair),
+        extent_(extent),
+        speeds_(speeds),
+        at_carried_(extent == Residuals::segments && may_have_segments(pair)),
+        forward_body_(*pair.forward->while_body()) {}
 
   bool run() {
     if (!choose()) return false;
@@ -150,7 +148,8 @@ class Recomputation {
     const auto vertex_of = [&](Instruction* value) {
       const auto [known, is_new] = vertices.try_emplace(value, 0);
       if (is_new) {
-        known->second = cut.add(stacked_bytes(*value));
+        const bool may_be_cut = !at_carried_ || forward_leaf(*value) >= 0;
+        known->second = cut.add(may_be_cut ? stacked_bytes(*value) : VertexCut::kNever);
         in_order.push_back(value);
         work.push_back(value);
       }
@@ -179,6 +178,11 @@ class Recomputation {
       if (!is_cut[i]) continue;
       stacked_.push_back(in_order[i]);
       after += stacked_bytes(*in_order[i]);
+    }
+    // Segments save more than any other cut; what they are made of may be as large as what was there.
+    if (at_carried_) {
+      return std::any_of(pair_.residuals.begin(), pair_.residuals.end(),
+                         [&](const Residual& residual) { return !is_stacked(residual); });
     }
     constexpr double kWorthIt = 0.9;
     if (static_cast<double>(after) > kWorthIt * static_cast<double>(before)) return false;
@@ -327,6 +331,7 @@ class Recomputation {
   ResidualPair& pair_;
   const Residuals extent_;
   const KernelSpeeds& speeds_;
+  const bool at_carried_;  // nothing but what is carried from round to round is stacked
   Computation& forward_body_;
   std::unordered_map<const Instruction*, std::optional<Counter>> counters_;
   std::unordered_map<const Instruction*, const Residual*> residual_of_;  // a view of its update
@@ -357,38 +362,64 @@ Status remove_unread_residuals(ir::Module& module) {
   return eliminate_dead_code(module).status();
 }
 
-// Pairs of `computation`, each once, in the first `percent` of their forward loop's rounds: those
-// become loops of their own, where that is possible.
-bool recompute_in_first_rounds(Computation& computation, Residuals extent,
-                               const KernelSpeeds& speeds, int percent) {
+// Each pair of `computation` as it is now, as far as it is still there when its turn comes: `act`
+// gets it with a way to find the pair of another forward loop. Whether any of them changed anything.
+template <typename Act>
+bool for_each_pair(Computation& computation, const Act& act) {
   std::vector<std::pair<const Instruction*, const Instruction*>> loops;
   for (const ResidualPair& pair : find_residual_pairs(computation)) {
     loops.emplace_back(pair.forward, pair.backward);
   }
-  const auto find = [&](const auto& is_meant, const auto& act) {
+  const auto find = [&](const auto& is_meant, const auto& then) {
     for (ResidualPair& pair : find_residual_pairs(computation)) {
-      if (is_meant(pair)) return act(pair);
+      if (is_meant(pair)) return then(pair);
     }
     return false;
   };
   bool changed = false;
   for (const auto& [forward, backward] : loops) {
-    const auto recompute = [&](ResidualPair& pair) {
-      return Recomputation(pair, extent, speeds).run();
-    };
-    const auto split = [&](ResidualPair& pair) {
-      if (!Recomputation(pair, extent, speeds).would_change()) return false;
-      const std::int64_t rounds = (pair.slices * percent + 50) / 100;
-      const Instruction* const first = split_loops(pair, rounds);
-      if (first == nullptr) return recompute(pair);
-      return find([&](const ResidualPair& half) { return half.forward == first; }, recompute);
-    };
     const auto is_meant = [&](const ResidualPair& pair) {
       return pair.forward == forward && pair.backward == backward;
     };
-    changed = find(is_meant, split) || changed;
+    const auto act_on = [&](ResidualPair& pair) {
+      return act(pair, [&](const Instruction* first, const auto& then) {
+        return find([&](const ResidualPair& part) { return part.forward == first; }, then);
+      });
+    };
+    changed = find(is_meant, act_on) || changed;
   }
   return changed;
+}
+
+// Pairs of `computation`, each once, in the first `percent` of their forward loop's rounds: those
+// become loops of their own, where that is possible.
+bool recompute_in_first_rounds(Computation& computation, Residuals extent,
+                               const KernelSpeeds& speeds, int percent) {
+  const auto recompute = [&](ResidualPair& pair) {
+    return Recomputation(pair, extent, speeds).run();
+  };
+  return for_each_pair(computation, [&](ResidualPair& pair, const auto& find) {
+    if (!Recomputation(pair, extent, speeds).would_change()) return false;
+    const std::int64_t rounds = (pair.slices * percent + 50) / 100;
+    const Instruction* const first = split_loops(pair, rounds);
+    return first == nullptr ? recompute(pair) : find(first, recompute);
+  });
+}
+
+// Pairs of `computation` whose forward loop stacks what it carries alone do so once a segment.
+bool stack_by_segments(Computation& computation) {
+  return for_each_pair(computation, [&](ResidualPair& pair, const auto& find) {
+    const std::int64_t length = segment_length(pair);
+    if (length == 0) return false;
+    const auto by_segments = [&](ResidualPair& whole) {
+      segment_loops(whole, length);
+      return true;
+    };
+    const std::int64_t left_over = pair.slices % length;
+    if (left_over == 0) return by_segments(pair);
+    const Instruction* const first = split_loops(pair, pair.slices - left_over);
+    return first != nullptr && find(first, by_segments);
+  });
 }
 
 }  // namespace
@@ -409,6 +440,13 @@ Result<bool> recompute_residuals(ir::Module& module, Residuals extent, const Ker
   constexpr int kMostPairs = 256;
   bool changed = false;
   for (int i = 0; i < kMostPairs && recompute_one(module, extent, speeds); ++i) {
+    changed = true;
+    PLIMSOLL_RETURN_IF_ERROR(remove_unread_residuals(module));
+  }
+  if (extent != Residuals::segments) return changed;
+  // Callees come first: a loop that is copied is so with what its own loops have become.
+  for (Computation* computation : programs_of(module)) {
+    if (!stack_by_segments(*computation)) continue;
     changed = true;
     PLIMSOLL_RETURN_IF_ERROR(remove_unread_residuals(module));
   }

@@ -6,7 +6,9 @@
 #include <tuple>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/dataflow/run_again.h"
 #include "runtime/ir/dataflow/views.h"
+#include "runtime/ir/hint.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -83,6 +85,16 @@ bool has_flat_state(const Instruction& loop) {
          ir::only_elements_are_taken(*loop.while_body()->parameters()[0]) &&
          ir::only_elements_are_taken(*loop.while_condition()->parameters()[0]) &&
          loop.control_predecessors().empty() && loop.control_successors().empty();
+}
+
+bool reads_in_reverse(const ResidualPair& pair) {
+  return pair.backward_rounds == pair.slices && pair.backward_step == -pair.step &&
+         pair.backward_first == pair.first + (pair.slices - 1) * pair.step;
+}
+
+bool may_be_repeated(const Instruction& instruction) {
+  return ir::may_run_again(instruction) && instruction.control_predecessors().empty() &&
+         !ir::must_materialize(instruction);
 }
 
 std::vector<ResidualPair> find_residual_pairs(const Computation& computation) {

@@ -31,6 +31,14 @@ struct ResidualPair {
 // A while over a tuple of arrays whose elements alone are taken, in the loop and behind it.
 bool has_flat_state(const ir::Instruction& loop);
 
+// Whether the backward loop goes once through the slices, in the reverse of the order in which the
+// forward loop writes them.
+bool reads_in_reverse(const ResidualPair& pair);
+
+// Whether a backward round may compute it once more: it has no effects, nothing has to come before
+// it by a control dependence, and no hint keeps its value.
+bool may_be_repeated(const ir::Instruction& instruction);
+
 // In schedule order of the backward loops.
 std::vector<ResidualPair> find_residual_pairs(const ir::Computation& computation);
 

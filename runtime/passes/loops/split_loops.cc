@@ -187,11 +187,7 @@ class Parts {
 
 Instruction* split_loops(const ResidualPair& pair, std::int64_t rounds) {
   const std::int64_t all = pair.slices;
-  if (rounds <= 0 || rounds >= all || pair.backward_rounds != all ||
-      pair.backward_step != -pair.step ||
-      pair.backward_first != pair.first + (all - 1) * pair.step) {
-    return nullptr;
-  }
+  if (rounds <= 0 || rounds >= all || !reads_in_reverse(pair)) return nullptr;
   std::vector<int> written, read;
   std::vector<std::pair<const Instruction*, int>> writes, reads;
   for (const Residual& residual : pair.residuals) {
