@@ -211,7 +211,8 @@ TEST(Overlap, OrdersOfRandomProgramsAreValidAndFaster) {
     options.partitions = seed % 2 == 0 ? 1 : 2;
     options.control_flow = false;
     const auto module = cases::random_module(seed, options);
-    const Graph graph = extract(*module->entry(), Role::entry, default_residency(*module), kRoofline);
+    const Graph graph =
+        extract(*module->entry(), Role::entry, default_residency(*module), kRoofline);
     const Problem problem = arrange(graph, as_written(graph), true);
     const Schedule once = each_once(problem);
     const std::int64_t peak = evaluate(problem, once).arena_peak;

@@ -179,7 +179,8 @@ class Recomputation {
       stacked_.push_back(in_order[i]);
       after += stacked_bytes(*in_order[i]);
     }
-    // Segments save more than any other cut; what they are made of may be as large as what was there.
+    // Segments save more than any other cut; what they are made of may be as large as what was
+    // there.
     if (at_carried_) {
       return std::any_of(pair_.residuals.begin(), pair_.residuals.end(),
                          [&](const Residual& residual) { return !is_stacked(residual); });
@@ -363,7 +364,8 @@ Status remove_unread_residuals(ir::Module& module) {
 }
 
 // Each pair of `computation` as it is now, as far as it is still there when its turn comes: `act`
-// gets it with a way to find the pair of another forward loop. Whether any of them changed anything.
+// gets it with a way to find the pair of another forward loop. Whether any of them changed
+// anything.
 template <typename Act>
 bool for_each_pair(Computation& computation, const Act& act) {
   std::vector<std::pair<const Instruction*, const Instruction*>> loops;

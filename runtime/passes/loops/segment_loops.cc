@@ -109,8 +109,7 @@ class Segments {
     const std::int64_t all = bytes_of(carried_), stacked = bytes_of(stacked_);
     std::int64_t least = 7 * stacked * rounds / 10, best = 0;
     for (std::int64_t length = 2; length <= rounds / 2; ++length) {
-      const std::int64_t bytes =
-          all * (rounds / length + 1) + stacked * (length + rounds % length);
+      const std::int64_t bytes = all * (rounds / length + 1) + stacked * (length + rounds % length);
       if (bytes >= least) continue;
       least = bytes;
       best = length;
@@ -143,8 +142,8 @@ class Segments {
  private:
   // The leaf of the forward state that it is in the body; -1.
   int leaf_of(const Instruction& value) const {
-    const bool is_leaf = value.opcode() == Opcode::get_tuple_element &&
-                         value.operand(0) == body_.parameters()[0];
+    const bool is_leaf =
+        value.opcode() == Opcode::get_tuple_element && value.operand(0) == body_.parameters()[0];
     return is_leaf ? static_cast<int>(value.attributes().tuple_index) : -1;
   }
 
@@ -191,17 +190,16 @@ class Segments {
     Instruction* const index = forward.copy_of(*pair_.index);
     const DType dtype = index->shape().dtype();
     Instruction* const first = forward.add_integer(dtype, pair_.first);
-    Instruction* const round =
-        pair_.step > 0 ? forward.add(Opcode::subtract, index->shape(), {index, first})
-                       : forward.add(Opcode::subtract, index->shape(), {first, index});
-    Instruction* const raised = forward.add(Opcode::add, index->shape(),
-                                            {round, forward.add_integer(dtype, length_ - 1)});
-    Instruction* const slot = forward.add(Opcode::divide, index->shape(),
-                                          {raised, forward.add_integer(dtype, length_)});
+    Instruction* const round = pair_.step > 0
+                                   ? forward.add(Opcode::subtract, index->shape(), {index, first})
+                                   : forward.add(Opcode::subtract, index->shape(), {first, index});
+    Instruction* const raised =
+        forward.add(Opcode::add, index->shape(), {round, forward.add_integer(dtype, length_ - 1)});
+    Instruction* const slot =
+        forward.add(Opcode::divide, index->shape(), {raised, forward.add_integer(dtype, length_)});
     std::vector<int> stacks;
     for (const int leaf : carried_) {
-      stacks.push_back(
-          forward.stack(forward.copy_of(*elements_.at(leaf)), slot, segments_ + 1));
+      stacks.push_back(forward.stack(forward.copy_of(*elements_.at(leaf)), slot, segments_ + 1));
     }
     Instruction* const loop = forward.finish();
 
@@ -214,9 +212,9 @@ class Segments {
     for (std::size_t i = 0; i < carried_.size(); ++i) {
       ir::Attributes attributes;
       attributes.tuple_index = stacks[i];
-      Instruction* const stack = parent.insert_before(
-          pair_.backward, Opcode::get_tuple_element, loop->shape().elements()[at(stacks[i])],
-          {loop}, {}, std::move(attributes));
+      Instruction* const stack = parent.insert_before(pair_.backward, Opcode::get_tuple_element,
+                                                      loop->shape().elements()[at(stacks[i])],
+                                                      {loop}, {}, std::move(attributes));
       int leaf = -1;
       for (std::size_t r = 0; r < residual_leaves_.size(); ++r) {
         if (residual_leaves_[r] != carried_[i]) continue;
@@ -248,8 +246,7 @@ class Segments {
       leaves.push_back(body.add_get_tuple_element(state, leaf));
     }
     Instruction* const last = add_integer_to(body, DType::s32, segments_ - 1);
-    Instruction* const segment =
-        body.add(Opcode::subtract, kRoundNumber, {last, leaves.back()});
+    Instruction* const segment = body.add(Opcode::subtract, kRoundNumber, {last, leaves.back()});
 
     const int stacks = static_cast<int>(carried_.size() + invariants_.size());
     Instruction* const again = forward_rounds(body, leaves, segment);
@@ -257,14 +254,14 @@ class Segments {
     std::vector<Instruction*> starts(leaves.begin(), leaves.begin() + backward_leaves);
     for (std::size_t r = 0; r < residual_leaves_.size(); ++r) {
       const auto place = std::find(stacked_.begin(), stacked_.end(), residual_leaves_[r]);
-      starts[at(pair_.residuals[r].backward_leaf)] = body.add_get_tuple_element(
-          again, stacks + static_cast<int>(place - stacked_.begin()));
+      starts[at(pair_.residuals[r].backward_leaf)] =
+          body.add_get_tuple_element(again, stacks + static_cast<int>(place - stacked_.begin()));
     }
     starts.push_back(add_integer_to(body, DType::s32, 0));
     const Shape inner = state_of(starts);
-    Instruction* const backward = add_loop(
-        body, std::move(starts), add_condition(module_, inner, backward_leaves, length_),
-        backward_round(inner));
+    Instruction* const backward =
+        add_loop(body, std::move(starts), add_condition(module_, inner, backward_leaves, length_),
+                 backward_round(inner));
 
     std::vector<Instruction*> results = leaves;
     for (int leaf = 0; leaf < backward_leaves; ++leaf) {
@@ -274,14 +271,14 @@ class Segments {
       if (is_residual || ir::passes_through(*pair_.backward, leaf)) continue;
       results[at(leaf)] = body.add_get_tuple_element(backward, leaf);
     }
-    results.back() = body.add(Opcode::add, kRoundNumber,
-                              {leaves.back(), add_integer_to(body, DType::s32, 1)});
+    results.back() =
+        body.add(Opcode::add, kRoundNumber, {leaves.back(), add_integer_to(body, DType::s32, 1)});
     body.set_root(body.add_tuple(std::move(results)));
     return &body;
   }
 
-  // The forward rounds of a segment: a loop over what is carried, what stays as it is, the stacks of
-  // the segment and the number of the round.
+  // The forward rounds of a segment: a loop over what is carried, what stays as it is, the stacks
+  // of the segment and the number of the round.
   Instruction* forward_rounds(Computation& body, const std::vector<Instruction*>& leaves,
                               Instruction* segment) {
     std::vector<Instruction*> starts;
@@ -293,8 +290,8 @@ class Segments {
     for (const int leaf : stacked_) {
       const Shape& slice = elements_.at(leaf)->shape();
       Instruction* const zero = add_integer_to(body, slice.dtype(), 0);
-      starts.push_back(body.add(Opcode::broadcast,
-                                Shape(slice.dtype(), stack_dims(slice, length_)), {zero}));
+      starts.push_back(
+          body.add(Opcode::broadcast, Shape(slice.dtype(), stack_dims(slice, length_)), {zero}));
     }
     starts.push_back(add_integer_to(body, DType::s32, 0));
     const Shape state = state_of(starts);
@@ -345,8 +342,8 @@ class Segments {
       results[leaf] =
           round.add(Opcode::dynamic_update_slice, leaves[leaf]->shape(), std::move(operands));
     }
-    results.back() = round.add(Opcode::add, kRoundNumber,
-                               {leaves.back(), add_integer_to(round, DType::s32, 1)});
+    results.back() =
+        round.add(Opcode::add, kRoundNumber, {leaves.back(), add_integer_to(round, DType::s32, 1)});
     round.set_root(round.add_tuple(std::move(results)));
     return &round;
   }

@@ -10,10 +10,11 @@ namespace plimsoll::passes {
 // Whether the loops' order and number of rounds are such that segments may take fewer bytes.
 bool may_have_segments(const ResidualPair& pair);
 
-// How many rounds a segment has (segment_loops) with which the stacks take the fewest bytes; 0 where
-// what the forward loop stacks is not what it carries from round to round alone, where a round has
-// what may not be repeated, or where segments take more than 0.7 of the bytes. It need not divide
-// the rounds: those that are left over are meant to be a pair of their own (split_loops).
+// How many rounds a segment has (segment_loops) with which the stacks take the fewest bytes; 0
+// where what the forward loop stacks is not what it carries from round to round alone, where a
+// round has what may not be repeated, or where segments take more than 0.7 of the bytes. It need
+// not divide the rounds: those that are left over are meant to be a pair of their own
+// (split_loops).
 std::int64_t segment_length(const ResidualPair& pair);
 
 // The forward loop stacks what it carries once in `length` rounds; the backward loop goes through
