@@ -306,10 +306,10 @@ TEST(BackgroundWorkerDeathTest, AProcessThatEndsWithAJobEndsIt) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {
-        // As of a context that nobody destroys.
-        auto* const held = new std::shared_ptr<BackgroundWorker>(BackgroundWorker::shared());
-        auto* const began = new std::promise<void>;
-        (*held)->submit([began](const Cancellation& stop) {
+        // As of a context that nobody destroys: reachable, so no leak.
+        static auto* const held = new std::shared_ptr<BackgroundWorker>(BackgroundWorker::shared());
+        static auto* const began = new std::promise<void>;
+        (*held)->submit([](const Cancellation& stop) {
           began->set_value();
           while (!stop.is_cancelled()) std::this_thread::yield();
         });
