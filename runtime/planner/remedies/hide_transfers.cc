@@ -30,7 +30,11 @@ class Mover {
 
   // Gives each copy the last stretch of its engine before it is waited for: those that are waited
   // for early are not held up by others, and those behind one another start early enough.
-  bool line_up() { return line_up(StepKind::swap_out) | line_up(StepKind::swap_in); }
+  // Copies out first, whatever the compiler.
+  bool line_up() {
+    const bool moved = line_up(StepKind::swap_out);
+    return line_up(StepKind::swap_in) || moved;
+  }
 
   bool run() {
     bool any = false;
