@@ -318,6 +318,7 @@ plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors, siz
     PLIMSOLL_RETURN_IF_ERROR(require(text != nullptr, "trace_text: the output pointer is NULL"));
     std::vector<trace::Node*> nodes;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("trace_text", context, tensors, count, nodes));
+    PLIMSOLL_RETURN_IF_ERROR(unwrap(context)->check_outside("trace_text", nodes));
     *text = c_api::keep_text(*unwrap(context), ir::to_text(*unwrap(context)->module_of(nodes)));
     return ok_status();
   });
@@ -334,8 +335,13 @@ plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs
         c_api::collect_nodes("gradients", context, wrt, wrt_count, with_respect_to));
     if (output_gradients != nullptr) {
       for (size_t i = 0; i < output_count; ++i) {
-        weights.push_back(output_gradients[i] == nullptr ? nullptr
-                                                         : unwrap(output_gradients[i])->node);
+        std::vector<trace::Node*> weight = {nullptr};
+        if (output_gradients[i] != nullptr) {
+          weight.clear();
+          PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("gradients: output_gradients", context,
+                                                        output_gradients + i, 1, weight));
+        }
+        weights.push_back(weight[0]);
       }
     }
     PLIMSOLL_RETURN_IF_ERROR(

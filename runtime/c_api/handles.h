@@ -122,6 +122,8 @@ bool is_dtype(int dtype);
 // Of tensors; the others are met in programs and buffers.
 bool is_recorded_dtype(int dtype);
 
+// An error for what was recorded in a callback that has ended; `what` starts the message.
+Status check_recordable(const char* what, std::size_t number, const trace::Node& node);
 // The nodes of tensors that must belong to `context`; `what` starts the message.
 Status collect_nodes(const char* what, const plm_context* context, const plm_tensor* const* tensors,
                      std::size_t count, std::vector<trace::Node*>& nodes);

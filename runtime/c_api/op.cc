@@ -74,6 +74,10 @@ Status record(plm_context* handle, plm_opcode opcode, const plm_tensor* const* o
       return invalid_argument(std::string(ir::to_string(code)) + ": operand " + std::to_string(i) +
                               (operands[i] == nullptr ? " is NULL" : " is of another context"));
     }
+    const trace::Node& node = *unwrap(operands[i])->node;
+    if (node.scope == trace::kEnded) {
+      return c_api::check_recordable(plm_opcode_name(opcode), i, node);
+    }
   }
   PLIMSOLL_RETURN_IF_ERROR(context.limit_pending());
   if (attributes != nullptr || !ir::is_elementwise(code) || operand_count > 3 || out_count != 1 ||

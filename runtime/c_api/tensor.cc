@@ -9,6 +9,14 @@
 
 namespace plimsoll::c_api {
 
+Status check_recordable(const char* what, std::size_t number, const trace::Node& node) {
+  if (node.scope != trace::kEnded) return ok_status();
+  return invalid_argument(std::string(what) + ": tensor " + std::to_string(number) + ", " +
+                          node.shape().to_string() +
+                          ", was recorded in the callback of a loop or branch, which has ended "
+                          "(return it from the callback)");
+}
+
 Status collect_nodes(const char* what, const plm_context* context, const plm_tensor* const* tensors,
                      std::size_t count, std::vector<trace::Node*>& nodes) {
   if (context == nullptr) return invalid_argument(std::string(what) + ": the context is NULL");
@@ -24,6 +32,7 @@ Status collect_nodes(const char* what, const plm_context* context, const plm_ten
       return invalid_argument(std::string(what) + ": tensor " + std::to_string(i) +
                               " belongs to another context");
     }
+    PLIMSOLL_RETURN_IF_ERROR(check_recordable(what, i, *unwrap(tensors[i])->node));
     nodes.push_back(unwrap(tensors[i])->node);
   }
   return ok_status();
@@ -204,6 +213,9 @@ plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable) {
   return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_variable: the tensor is NULL"));
     trace::Tensor& target = *unwrap(tensor);
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(target.node->scope == 0,
+                "set_variable: the tensor is a value inside the callback of a loop or branch"));
     if (is_variable != 0 && !ir::is_floating(target.node->dtype)) {
       return invalid_argument("set_variable: " + target.node->shape().to_string() +
                               " has no gradients, must be floating");

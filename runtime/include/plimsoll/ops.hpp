@@ -5,6 +5,7 @@
 #include "plimsoll/ops/attention.hpp"
 #include "plimsoll/ops/collective.hpp"
 #include "plimsoll/ops/contraction.hpp"
+#include "plimsoll/ops/control_flow.hpp"
 #include "plimsoll/ops/elementwise.hpp"
 #include "plimsoll/ops/indexing.hpp"
 #include "plimsoll/ops/movement.hpp"

@@ -520,6 +520,56 @@ PLM_EXPORT plm_status* plm_attention(plm_context* context, const plm_tensor* que
                                      const plm_tensor* key, const plm_tensor* value,
                                      const plm_attention_options* options, plm_tensor** out);
 
+// Loops and branches, whose parts callbacks record. A callback is called once, during the call that
+// it is given to, and records operations as always, on tensors that stand for the values of a
+// round: `inputs`, which it may use until it returns. It puts its results in `outputs`, a count of
+// each, which the library takes: new ones, its inputs, or tensors from outside (plm_tensor_retain).
+// What it reads of outside becomes part of the loop or branch by itself. It may record loops and
+// branches inside itself (up to 32 deep), and gradients.
+//
+// Nothing is known of a value yet: whatever evaluates, reads, measures or assigns fails with
+// FAILED_PRECONDITION there, as does what uses a tensor of a callback once that has returned
+// (INVALID_ARGUMENT). Operations between participants are UNIMPLEMENTED there. Constants that a
+// callback makes (plm_scalar) are part of the program: what changes from step to step is made
+// outside, with plm_scalar_input. Dims and dtypes of a state stay as they are.
+//
+// An error that a callback returns is that of the call, with its code, and taken by the library.
+// On any error nothing was recorded. All of it is one operation, planned as a loop or branch, with
+// the same bits at every limit.
+typedef plm_status* (*plm_record_function)(void* user, plm_tensor* const* inputs,
+                                           size_t input_count, plm_tensor** outputs,
+                                           size_t output_count);
+
+// While `condition` (state -> pred[]) holds, which is looked at before each round: state =
+// `body`(state). `out` has `count` tensors, shaped like `init`.
+PLM_EXPORT plm_status* plm_while(plm_context* context, plm_record_function condition,
+                                 plm_record_function body, void* user,
+                                 const plm_tensor* const* init, size_t count, plm_tensor** out);
+
+// What `then_branch` makes where `predicate` (pred[]) is true, else what `else_branch` makes;
+// neither has inputs, and only one of them runs.
+PLM_EXPORT plm_status* plm_conditional(plm_context* context, const plm_tensor* predicate,
+                                       plm_record_function then_branch,
+                                       plm_record_function else_branch, void* user,
+                                       plm_tensor** out, size_t out_count);
+
+typedef struct plm_scan_options {
+  size_t struct_size;
+  int64_t length;  // rounds, where there are no `xs`; 0: as many as these have slices
+  int reverse;     // nonzero: from the last slice to the first
+} plm_scan_options;
+
+// For each slice of `xs` along their first dim (of one size): (state, results) = `body`(state,
+// slices), from the state `init` on. `last` gets the state after the last round, `stacked` each of
+// the `stacked_count` results of all rounds, along a new first dim, in the order of the slices.
+// Inputs of the body are `init_count` arrays and `xs_count` slices; its outputs the next state,
+// then the results. `options` may be NULL.
+PLM_EXPORT plm_status* plm_scan(plm_context* context, plm_record_function body, void* user,
+                                const plm_tensor* const* init, size_t init_count,
+                                const plm_tensor* const* xs, size_t xs_count,
+                                const plm_scan_options* options, plm_tensor** last,
+                                plm_tensor** stacked, size_t stacked_count);
+
 // The value of `tensor`, through which no gradient flows.
 PLM_EXPORT plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor,
                                          plm_tensor** out);

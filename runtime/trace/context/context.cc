@@ -123,6 +123,7 @@ void Context::set_variable(Tensor& tensor, bool is_variable) {
 // user has not asked for, and it is taken out of account when donations are looked for
 // (find_donations).
 Status Context::assign(Tensor& variable, Node* value) {
+  PLIMSOLL_RETURN_IF_ERROR(check_outside("assign", std::span(&value, 1)));
   const NodeRef old(recording_, variable.node);
   if (old.get() == value) return ok_status();
   PLIMSOLL_RETURN_IF_ERROR(assign_recipe(variable, value));
@@ -134,6 +135,7 @@ Status Context::assign(Tensor& variable, Node* value) {
 }
 
 Status Context::assign_recipe(Tensor& variable, Node* value) {
+  PLIMSOLL_RETURN_IF_ERROR(check_outside("assign", std::span(&value, 1)));
   Node* old = variable.node;
   if (old == value) return ok_status();
   if (!(old->shape() == value->shape())) {
@@ -150,7 +152,24 @@ Status Context::assign_recipe(Tensor& variable, Node* value) {
   return ok_status();
 }
 
+Status Context::check_outside(std::string_view what, std::span<Node* const> nodes) const {
+  if (recording_.depth() > 0) {
+    return failed_precondition(std::string(what) +
+                               ": inside a callback that records a loop or branch (its values are "
+                               "known only when that runs)");
+  }
+  for (const Node* node : nodes) {
+    if (node->scope == kEnded) {
+      return failed_precondition(std::string(what) + ": " + node->shape().to_string() +
+                                 " was recorded in the callback of a loop or branch, which has "
+                                 "ended (return it from the callback)");
+    }
+  }
+  return ok_status();
+}
+
 Status Context::limit_pending() {
+  if (recording_.depth() > 0) return ok_status();  // what a callback records is one operation
   if (recording_.pending_count() < next_pending_limit_) return ok_status();
   std::vector<Node*> live;
   for (Node* node = recording_.oldest(); node != nullptr; node = node->next) {
@@ -245,6 +264,7 @@ Status Context::make_room(std::int64_t bytes) {
 }
 
 Status Context::read(Node* node, std::span<std::byte> out) {
+  PLIMSOLL_RETURN_IF_ERROR(check_outside("read", std::span(&node, 1)));
   const auto size = static_cast<std::size_t>(node->byte_size());
   if (out.size() != size) {
     return invalid_argument(fmt::format("read: {} bytes for {}, must be {}", out.size(),

@@ -98,6 +98,9 @@ class Context {
   std::uint64_t random_counter() const { return random_counter_; }
   void set_random_counter(std::uint64_t counter) { random_counter_ = counter; }
 
+  // FAILED_PRECONDITION while a callback is recorded (scope.h), and for nodes of one that has
+  // ended. Everything that evaluates, reads or assigns asks for it.
+  Status check_outside(std::string_view what, std::span<Node* const> nodes) const;
   // Cuts when too many operations are pending: every pending node a tensor holds is evaluated.
   Status limit_pending();
   // Plans and starts what `wanted` and the assignments need. On an error nothing has changed.

@@ -184,6 +184,7 @@ Status Context::refuse_pin(Node* leaf, const Status& why) {
 }
 
 Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
+  PLIMSOLL_RETURN_IF_ERROR(check_outside("measure", wanted));
   std::vector<Node*> old_leaves;
   const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
   if (outputs.empty()) return MemoryNeeds{};

@@ -38,6 +38,7 @@ bool is_shortage(const Status& status) { return status.code() == StatusCode::res
 }  // namespace
 
 Status Context::evaluate(std::span<Node* const> wanted) {
+  PLIMSOLL_RETURN_IF_ERROR(check_outside("evaluate", wanted));
   live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
   std::vector<Node*> uploads;

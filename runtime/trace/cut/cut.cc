@@ -6,7 +6,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/index.h"
-#include "runtime/trace/record/attribute_words.h"
+#include "runtime/trace/record/emit.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -86,6 +86,7 @@ void encode(Cut& cut) {
     }
     words.push_back(node.word_count);
     words.insert(words.end(), node.words().begin(), node.words().end());
+    if (node.control != nullptr) node.control->append_key(words);
   }
   for (const Node* output : cut.outputs) words.push_back(output->index);
   for (const Node* leaf : cut.leaves) {
@@ -170,23 +171,6 @@ std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> 
   return found;
 }
 
-namespace {
-
-ir::Literal scalar_literal(const Node& constant) {
-  const ir::Shape shape(constant.dtype, {});
-  const auto bytes = static_cast<std::size_t>(ir::dtype_bytes(constant.dtype));
-  return ir::Literal::from_bytes(shape, std::as_bytes(constant.words()).first(bytes));
-}
-
-ir::Shape result_shape(const Node& node) {
-  if ((node.flags & kTupleResult) == 0) return node.shape();
-  std::vector<ir::Shape> elements;
-  for (int i = 0; i < element_count(node); ++i) elements.push_back(element_shape(node, i));
-  return ir::Shape::tuple(std::move(elements));
-}
-
-}  // namespace
-
 std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>& lifted,
                                          std::span<const std::string> names,
                                          std::int64_t participants) {
@@ -210,17 +194,12 @@ std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>
   }
   std::vector<bool> is_output(cut.nodes.size(), false);
   for (const Node* output : cut.outputs) is_output[output->index] = true;
+  Emitter emitter(*module, names);
   for (const Node* node : cut.nodes) {
     if (made[node->index] != nullptr) continue;
-    if (node->opcode == Opcode::constant) {
-      made[node->index] = entry->add_constant(scalar_literal(*node));
-      continue;
-    }
     std::vector<ir::Instruction*> operands;
-    std::vector<ir::DType> dtypes;
     for (const Node* operand : node->operands()) {
       operands.push_back(operand->is_pending() ? made[operand->index] : leaves[operand->index]);
-      dtypes.push_back(operand->dtype);
     }
     if ((node->flags & kStopGradient) != 0 && !is_output[node->index]) {
       made[node->index] = operands[0];
@@ -229,17 +208,14 @@ std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>
       }
       continue;
     }
-    OpAttributes op = decode_words(node->words());
-    ir::set_hint(op.attributes, hint_of(*node));
-    auto called = called_computations(*module, op.callee, dtypes);
-    std::string name = node->name == 0 ? std::string() : names[node->name];
+    std::string name;
     if (is_collective(*node)) {
       name = std::string(ir::to_string(node->opcode)) + "." + std::to_string(++collectives);
     }
-    ir::Instruction* instruction = entry->add(node->opcode, result_shape(*node),
-                                              std::move(operands), name, std::move(op.attributes));
-    instruction->set_called_computations(std::move(called));
-    made[node->index] = instruction;
+    const ir::Shape shape = result_shape(*node);
+    made[node->index] = emitter.emit(
+        *entry, {node->opcode, &shape, node->flags, node->name, node->words(), node->control.get()},
+        operands, name);
   }
   std::vector<ir::Instruction*> results;
   for (const Node* output : cut.outputs) results.push_back(made[output->index]);

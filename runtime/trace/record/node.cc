@@ -15,6 +15,7 @@ std::int64_t Node::byte_size() const {
 
 int element_count(const Node& node) {
   if ((node.flags & kTupleResult) == 0) return 0;
+  if (node.control != nullptr) return node.control->result_count();
   return node.opcode == ir::Opcode::rng_bit_generator ? 2 : static_cast<int>(node.operand_count);
 }
 
@@ -22,6 +23,7 @@ int element_count(const Node& node) {
 // to their operands as that is to the last: the dimension along which pieces lie is the one that
 // differs.
 ir::Shape element_shape(const Node& tuple, int index) {
+  if (tuple.control != nullptr) return tuple.control->result_shape(index);
   if (index == element_count(tuple) - 1) return tuple.shape();
   ir::Shape shape = tuple.operand(index)->shape();
   if (tuple.opcode != ir::Opcode::all_gather && tuple.opcode != ir::Opcode::reduce_scatter) {
@@ -34,6 +36,13 @@ ir::Shape element_shape(const Node& tuple, int index) {
   std::int64_t& dim = dims[static_cast<int>(in - pieces.begin())];
   dim = dim * *out / *in;
   return ir::Shape(shape.dtype(), dims);
+}
+
+ir::Shape result_shape(const Node& node) {
+  if ((node.flags & kTupleResult) == 0) return node.shape();
+  std::vector<ir::Shape> elements;
+  for (int i = 0; i < element_count(node); ++i) elements.push_back(element_shape(node, i));
+  return ir::Shape::tuple(std::move(elements));
 }
 
 BlockPool::~BlockPool() = default;
@@ -102,11 +111,41 @@ Node* Recording::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::in
     node->value = std::move(value);
     return node;
   }
+  node->scope = depth_;
   node->previous = newest_;
   (newest_ != nullptr ? newest_->next : oldest_) = node;
   newest_ = node;
   ++pending_;
   return node;
+}
+
+void Recording::move_before(Node* node, Node* position) {
+  unlink(node);
+  node->previous = position->previous;
+  node->next = position;
+  (node->previous != nullptr ? node->previous->next : oldest_) = node;
+  position->previous = node;
+  node->scope = position->scope;
+  ++pending_;
+}
+
+void Recording::replace_operand(Node* user, int operand, Node* with) {
+  Node* const before = std::exchange(user->operands()[at(operand)], with);
+  ++with->refs;
+  release(before);
+}
+
+void Recording::leave() {
+  while (newest_ != nullptr && newest_->scope == depth_) {
+    Node* node = newest_;
+    unlink(node);
+    node->scope = kEnded;
+    node->control = nullptr;
+    node->word_count = 0;
+    drop_operands(node);
+    free_doomed();
+  }
+  --depth_;
 }
 
 void Recording::unlink(Node* node) {
@@ -131,7 +170,7 @@ void Recording::free(Node* node) {
     doomed_.pop_back();
     drop_operands(dead);
     if (dead->is_pending()) {
-      unlink(dead);
+      if (dead->scope != kEnded) unlink(dead);
     } else if (!dead->value->on_host && discard_ != nullptr) {
       discard_(*dead->value);
     }
@@ -146,6 +185,11 @@ void Recording::materialize(Node* node, std::shared_ptr<Value> value) {
   node->value = std::move(value);
   drop_operands(node);
   node->word_count = 0;
+  node->control = nullptr;
+  free_doomed();
+}
+
+void Recording::free_doomed() {
   while (!doomed_.empty()) {
     Node* dead = doomed_.back();
     doomed_.pop_back();

@@ -14,6 +14,7 @@
 #include "runtime/ir/opcode.h"
 #include "runtime/ir/shape.h"
 #include "runtime/residency/value.h"
+#include "runtime/trace/record/region.h"
 
 namespace plimsoll::trace {
 
@@ -25,6 +26,9 @@ inline constexpr int kHintShift = 3;              // the three bits from here: a
 inline constexpr std::uint8_t kVariable = 64;     // gradients with respect to it will be asked for
 inline constexpr std::uint8_t kDerived = 128;     // floating, and computed from a variable
 
+// Node::scope of what was recorded in a callback that has ended.
+inline constexpr std::uint16_t kEnded = 0xffff;
+
 // One recorded operation, or a leaf (a node with a value). Lives in a NodePool; counted by the
 // edges of its users and by NodeRefs; never touched by more than one thread at a time. The arrays
 // behind it are part of the same block.
@@ -34,7 +38,8 @@ struct Node {
   std::uint64_t sequence = 0;
   Node* previous = nullptr;  // in the list of pending nodes, oldest first
   Node* next = nullptr;
-  std::shared_ptr<Value> value;  // null while pending
+  std::shared_ptr<Value> value;                // null while pending
+  std::unique_ptr<const ControlFlow> control;  // of a loop or branch
   // Scratch of whoever walks the recording; valid when `epoch` is the walk's.
   std::uint32_t epoch = 0;
   std::uint32_t index = 0;
@@ -47,6 +52,7 @@ struct Node {
   std::uint8_t rank = 0;
   std::uint8_t flags = 0;
   std::uint8_t size_class = 0;
+  std::uint16_t scope = 0;  // how many callbacks (scope.h) it was recorded in; kEnded
 
   bool is_pending() const { return value == nullptr; }
   std::int64_t* dims_data() { return reinterpret_cast<std::int64_t*>(this + 1); }
@@ -74,6 +80,8 @@ static_assert(sizeof(Node) % alignof(Node*) == 0);
 // shapes.
 int element_count(const Node& node);
 ir::Shape element_shape(const Node& tuple, int index);
+// Of all of it: a tuple where the result is one.
+ir::Shape result_shape(const Node& node);
 
 inline ir::Hint hint_of(const Node& node) {
   return static_cast<ir::Hint>((node.flags >> kHintShift) & 7);
@@ -113,7 +121,8 @@ class BlockPool {
 };
 
 // Owns all nodes and the list of the pending ones in the order of recording, which is a valid
-// execution order. Not thread-safe.
+// execution order. While callbacks are recorded (scope.h), what belongs to them stands at its end,
+// the innermost last. Not thread-safe.
 class Recording {
  public:
   Recording() = default;
@@ -132,6 +141,16 @@ class Recording {
   // A pending node becomes a leaf: it leaves the list and lets its operands go.
   void materialize(Node* node, std::shared_ptr<Value> value);
 
+  // Puts a pending node right before another one, which it then shares its scope with.
+  void move_before(Node* node, Node* position);
+  void replace_operand(Node* user, int operand, Node* with);
+  // What is added from here on belongs to a callback more, until `leave`, which must come before
+  // the callback around it is left: what is still referred to of it then is no pending node any
+  // more and has no operands (kEnded).
+  void enter() { ++depth_; }
+  void leave();
+  std::uint16_t depth() const { return depth_; }
+
   Node* oldest() const { return oldest_; }
   Node* newest() const { return newest_; }
   std::int64_t pending_count() const { return pending_; }
@@ -145,6 +164,7 @@ class Recording {
   void free(Node* node);
   void unlink(Node* node);
   void drop_operands(Node* node);
+  void free_doomed();
 
   BlockPool pool_;
   Node* oldest_ = nullptr;
@@ -153,6 +173,7 @@ class Recording {
   std::function<void(Value&)> discard_;
   std::uint64_t sequence_ = 0;
   std::uint32_t epoch_ = 0;
+  std::uint16_t depth_ = 0;
   std::vector<Node*> doomed_;
 };
 

@@ -208,6 +208,12 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
   std::optional<ir::Shape> wanted;
   if (given != nullptr) wanted = *given;
   if (ir::op_info(opcode).op_class == ir::OpClass::collective) {
+    if (recording_.depth() > 0) {
+      return unimplemented(
+          std::string(ir::to_string(opcode)) +
+          ": between participants, and inside a recorded loop or branch (a program "
+          "given as HLO text may have it there)");
+    }
     PLIMSOLL_RETURN_IF_ERROR(check_collective(opcode, shapes, participants_));
     if (opcode == Opcode::all_gather || opcode == Opcode::reduce_scatter) {
       PLIMSOLL_ASSIGN_OR_RETURN(wanted, shape_of_pieces(opcode, shapes, op.attributes));
