@@ -56,6 +56,7 @@ class Expression {
   // Element `index` of a sort's or generator's tuple.
   NodeRef element(const NodeRef& tuple, int index);
 
+  trace::Recorder& recorder() { return recorder_; }
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
   NodeRef fail(Status status) {

@@ -121,13 +121,15 @@ class Accumulation {
     const bool zero = std::none_of(gradients.begin(), gradients.end(),
                                    [](const NodeRef& g) { return static_cast<bool>(g); });
     if (zero) return ok_status();
-    const Rule rule = find_rule(node.opcode);
+    const Rule rule = node.control != nullptr ? control_rule(node) : find_rule(node.opcode);
     if (rule == nullptr) {
       return unimplemented(std::string(ir::to_string(node.opcode)) + ": has no gradient");
     }
     std::vector<bool> wanted;
     for (Node* operand : node.operands()) wanted.push_back(is_active(operand));
     std::vector<NodeRef> results(node.operand_count);
+    // Another loop may take its place.
+    kept_.emplace_back(recording_, &node);
     rule({e_, gathered_, node, trace::decode_words(node.words()), gradients, wanted, results});
     PLIMSOLL_RETURN_IF_ERROR(e_.status());
     for (std::size_t i = 0; i < results.size(); ++i) add(node.operands()[i], results[i]);
@@ -140,6 +142,7 @@ class Accumulation {
   Gathered gathered_;
   std::unordered_map<const Node*, bool> wrt_, active_, reached_;
   std::vector<Node*> order_;
+  std::vector<NodeRef> kept_;
   std::unordered_map<const Node*, NodeRef> gradients_;
   std::unordered_map<const Node*, std::vector<NodeRef>> element_gradients_;
 };

@@ -38,6 +38,10 @@ using Rule = void (*)(const RuleCall&);
 // The rule of an operation, or null when it has none.
 Rule find_rule(ir::Opcode opcode);
 
+// The rule of a recorded loop or branch (Node::control). It may record a loop that stacks more in
+// the place of the node, whose elements then are that one's.
+Rule control_rule(const Node& node);
+
 void unary_rule(const RuleCall&);
 void binary_rule(const RuleCall&);
 void select_rule(const RuleCall&);

@@ -67,9 +67,8 @@ Result<std::shared_ptr<const trace::Region>> record(trace::Context& context,
   for (Node* parameter : parameters) {
     given.handles.push_back(c_api::wrap(context.make_tensor(parameter)));
   }
-  plm_status* const failed = callback.function(callback.user, given.handles.data(),
-                                               given.handles.size(), made.handles.data(),
-                                               output_count);
+  plm_status* const failed = callback.function(
+      callback.user, given.handles.data(), given.handles.size(), made.handles.data(), output_count);
   if (failed != nullptr) {
     const Status status(static_cast<StatusCode>(plm_status_code(failed)),
                         fmt::format("{} failed: {}", callback.what, plm_status_message(failed)));
@@ -87,9 +86,9 @@ Result<std::shared_ptr<const trace::Region>> record(trace::Context& context,
     }
     Node* node = unwrap(handle)->node;
     if (node->scope == trace::kEnded) {
-      return invalid_argument(fmt::format(
-          "{} returned a value of another callback, which has ended, as output {}", callback.what,
-          i));
+      return invalid_argument(
+          fmt::format("{} returned a value of another callback, which has ended, as output {}",
+                      callback.what, i));
     }
     outputs.push_back(node);
   }
@@ -174,17 +173,16 @@ Status record_while(plm_context* handle, plm_record_function condition, plm_reco
   loop.form = ControlFlow::Form::loop;
   loop.carried = static_cast<int>(count);
   PLIMSOLL_ASSIGN_OR_RETURN(
-      auto region,
-      record(context, {"while: the condition", condition, user}, shapes, 1, captured,
-             [](std::span<Node* const> outputs) {
-               if (outputs[0]->shape() == ir::Shape(ir::DType::pred, {})) return ok_status();
-               return invalid_argument("while: the condition is " + shape_text(*outputs[0]) +
-                                       ", must be pred[]");
-             }));
+      auto region, record(context, {"while: the condition", condition, user}, shapes, 1, captured,
+                          [](std::span<Node* const> outputs) {
+                            if (outputs[0]->shape() == ir::Shape(ir::DType::pred, {}))
+                              return ok_status();
+                            return invalid_argument("while: the condition is " +
+                                                    shape_text(*outputs[0]) + ", must be pred[]");
+                          }));
   loop.regions.push_back(std::move(region));
-  PLIMSOLL_ASSIGN_OR_RETURN(region,
-                            record(context, {"while: the body", body, user}, shapes, count,
-                                   captured, keeps_state("while: the body", shapes)));
+  PLIMSOLL_ASSIGN_OR_RETURN(region, record(context, {"while: the body", body, user}, shapes, count,
+                                           captured, keeps_state("while: the body", shapes)));
   loop.regions.push_back(std::move(region));
   const NodeRef made =
       trace::record_control(context.recording(), std::move(loop), joined(state, captured));
@@ -212,9 +210,9 @@ Status record_conditional(plm_context* handle, const plm_tensor* predicate,
   std::vector<NodeRef> captured;
   ControlFlow branches;
   branches.form = ControlFlow::Form::branches;
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      auto region, record(context, {"conditional: the then branch", then_branch, user}, {},
-                          out_count, captured, [](auto) { return ok_status(); }));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto region,
+                            record(context, {"conditional: the then branch", then_branch, user}, {},
+                                   out_count, captured, [](auto) { return ok_status(); }));
   branches.regions.push_back(region);
   PLIMSOLL_ASSIGN_OR_RETURN(
       region, record(context, {"conditional: the else branch", else_branch, user}, {}, out_count,
@@ -261,8 +259,8 @@ Result<std::int64_t> scan_length(const ScanRequest& request, std::span<Node* con
     }
     const bool is_known = i > 0 || length > 0;
     if (is_known && x.dims()[0] != length) {
-      return invalid_argument(fmt::format("scan: array {} is {}, must have {} slices", i,
-                                          shape_text(x), length));
+      return invalid_argument(
+          fmt::format("scan: array {} is {}, must have {} slices", i, shape_text(x), length));
     }
     length = x.dims()[0];
   }
@@ -302,9 +300,9 @@ Status give_nothing(trace::Context& context, std::span<Node* const> init,
     const NodeRef zero = context.recorder().scalar(slice.dtype(), 0, true);
     Node* const operand = zero.get();
     const ir::Shape shape(slice.dtype(), dims);
-    PLIMSOLL_ASSIGN_OR_RETURN(auto stack,
-                              context.recorder().record(ir::Opcode::broadcast, {&operand, 1},
-                                                        nullptr, &shape));
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto stack,
+        context.recorder().record(ir::Opcode::broadcast, {&operand, 1}, nullptr, &shape));
     results.push_back(std::move(stack));
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -320,10 +318,10 @@ Status record_scan(plm_context* handle, const ScanRequest& request) {
   PLIMSOLL_RETURN_IF_ERROR(
       c_api::collect_nodes("scan: xs", handle, request.xs.data(), request.xs.size(), xs));
   const std::size_t carried = operands.size();
-  PLIMSOLL_RETURN_IF_ERROR(
-      require(request.body != nullptr && (request.last != nullptr || carried == 0) &&
-                  (request.stacked != nullptr || request.stacked_count == 0),
-              "scan: a pointer is NULL"));
+  PLIMSOLL_RETURN_IF_ERROR(require(request.body != nullptr &&
+                                       (request.last != nullptr || carried == 0) &&
+                                       (request.stacked != nullptr || request.stacked_count == 0),
+                                   "scan: a pointer is NULL"));
   PLIMSOLL_RETURN_IF_ERROR(
       require(carried + request.stacked_count > 0, "scan: there is neither a state nor a result"));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t length, scan_length(request, xs));
@@ -369,12 +367,10 @@ Status record_scan(plm_context* handle, const ScanRequest& request) {
 
 extern "C" {
 
-plm_status* plm_while(plm_context* context, plm_record_function condition,
-                      plm_record_function body, void* user, const plm_tensor* const* init,
-                      size_t count, plm_tensor** out) {
-  return guarded(context, [&] {
-    return record_while(context, condition, body, user, init, count, out);
-  });
+plm_status* plm_while(plm_context* context, plm_record_function condition, plm_record_function body,
+                      void* user, const plm_tensor* const* init, size_t count, plm_tensor** out) {
+  return guarded(context,
+                 [&] { return record_while(context, condition, body, user, init, count, out); });
 }
 
 plm_status* plm_conditional(plm_context* context, const plm_tensor* predicate,
@@ -390,12 +386,13 @@ plm_status* plm_scan(plm_context* context, plm_record_function body, void* user,
                      size_t xs_count, const plm_scan_options* options, plm_tensor** last,
                      plm_tensor** stacked, size_t stacked_count) {
   return guarded(context, [&]() -> Status {
-    PLIMSOLL_RETURN_IF_ERROR(require((init != nullptr || init_count == 0) &&
-                                         (xs != nullptr || xs_count == 0),
-                                     "scan: a list of tensors is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(
+        require((init != nullptr || init_count == 0) && (xs != nullptr || xs_count == 0),
+                "scan: a list of tensors is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const plm_scan_options known, c_api::read_options(options));
-    return record_scan(context, {body, user, {init, init_count}, {xs, xs_count}, known, last,
-                                 stacked, stacked_count});
+    return record_scan(
+        context,
+        {body, user, {init, init_count}, {xs, xs_count}, known, last, stacked, stacked_count});
   });
 }
 

@@ -56,11 +56,18 @@ static void a_loop_takes_what_it_reads_of_outside(void) {
   plm_tensor* factor = vector2(2, 3);
   plm_tensor* state[2] = {number(PLM_S32, 0), vector2(1, 1)};
   plm_tensor* last[2] = {NULL, NULL};
-  CHECK_OK(plm_while(context, below_three, count_and_scale, factor,
-                     (const plm_tensor* const*)state, 2, last));
+  CHECK_OK(plm_while(context, below_three, count_and_scale, factor, (const plm_tensor* const*)state,
+                     2, last));
   plm_tensor_release(factor);
   plm_tensor_release(state[0]);
+  /* Its gradient, as constants tell the number of rounds. */
+  plm_op_attributes all = {.struct_size = sizeof all, .dimensions = INTS(0)};
+  plm_tensor *sum = NULL, *gradient = NULL;
+  CHECK_OK(plm_op(context, PLM_OP_REDUCE, (const plm_tensor*[]){last[1]}, 1, &all, &sum, 1));
+  CHECK_OK(plm_backward(context, sum, (const plm_tensor*[]){state[1]}, 1, &gradient));
+  CHECK_VALUES(gradient, 8, 27);
   CHECK_VALUES(last[1], 8, 27);
+  plm_tensor_release(sum);
   plm_tensor_release(state[1]);
   plm_tensor_release(last[0]);
 }
@@ -224,9 +231,9 @@ static void nulls_and_nonsense_are_refused(void) {
               PLM_INVALID_ARGUMENT, "NULL");
   CHECK_FAILS(plm_scan(context, add_slice, NULL, NULL, 0, init, 1, &options, NULL, NULL, 0),
               PLM_INVALID_ARGUMENT, "neither a state nor a result");
-  CHECK_FAILS(plm_scan(context, add_slice, NULL, init, 1, init, 1, &options, &out, &out,
-                       (size_t)1 << 40),
-              PLM_INVALID_ARGUMENT, "scan: more than 1048576 values");
+  CHECK_FAILS(
+      plm_scan(context, add_slice, NULL, init, 1, init, 1, &options, &out, &out, (size_t)1 << 40),
+      PLM_INVALID_ARGUMENT, "scan: more than 1048576 values");
   options.length = 3;
   CHECK_FAILS(plm_scan(context, add_slice, NULL, init, 1, init, 1, &options, &out, &out, 1),
               PLM_INVALID_ARGUMENT, "array 0 is f32[2], must have 3 slices");
@@ -239,8 +246,8 @@ static void a_context_that_a_callback_destroys_lives_until_its_tensors_go(void) 
   CHECK_OK(plm_context_create(NULL, &context));
   plm_tensor* state[2] = {number(PLM_S32, 0), vector2(1, 2)};
   plm_tensor* out[2] = {NULL, NULL};
-  CHECK_OK(plm_while(context, below_three, destroys, context, (const plm_tensor* const*)state, 2,
-                     out));
+  CHECK_OK(
+      plm_while(context, below_three, destroys, context, (const plm_tensor* const*)state, 2, out));
   plm_tensor_release(state[0]);
   plm_tensor_release(state[1]);
   plm_tensor_release(out[0]);

@@ -69,10 +69,10 @@ class ControlFlow : public testing::Test {
 TEST_F(ControlFlow, AWhileLoopGoesRoundWhileItsConditionHolds) {
   const Tensor w = numbers({3, 3}, 1);
   Tensor x = numbers({2, 3}, 2);
-  const auto [count, last] = while_loop(
-      [](const Pair& state) { return state[0] < 7; },
-      [&](const Pair& state) { return Pair{state[0] + 1, tanh(matmul(state[1], w))}; },
-      Pair{Tensor::scalar(0, DType::s32), x});
+  const auto [count, last] =
+      while_loop([](const Pair& state) { return state[0] < 7; },
+                 [&](const Pair& state) { return Pair{state[0] + 1, tanh(matmul(state[1], w))}; },
+                 Pair{Tensor::scalar(0, DType::s32), x});
   for (int i = 0; i < 7; ++i) x = tanh(matmul(x, w));
   expect_near(last, x, "state");
   EXPECT_EQ(count.item<std::int32_t>(), 7);
@@ -80,10 +80,10 @@ TEST_F(ControlFlow, AWhileLoopGoesRoundWhileItsConditionHolds) {
 
 TEST_F(ControlFlow, AWhileLoopGoesByWhatItComputes) {
   // Newton's square root of 2, until it changes no more.
-  const Tensor root = while_loop(
-      [](const Pair& s) { return abs(s[0] - s[1]) > 1e-6; },
-      [](const Pair& s) { return Pair{s[1], (s[1] + 2.0 / s[1]) * 0.5}; },
-      Pair{Tensor::scalar(0), Tensor::scalar(1)})[1];
+  const Tensor root =
+      while_loop([](const Pair& s) { return abs(s[0] - s[1]) > 1e-6; },
+                 [](const Pair& s) { return Pair{s[1], (s[1] + 2.0 / s[1]) * 0.5}; },
+                 Pair{Tensor::scalar(0), Tensor::scalar(1)})[1];
   EXPECT_NEAR(root.item<float>(), std::sqrt(2.0f), 1e-6f);
   // None where it does not hold at first.
   const Tensor start = Tensor::scalar(3);
@@ -130,13 +130,12 @@ TEST_F(ControlFlow, AScanGoesThroughSlicesAndStacksResults) {
 
 TEST_F(ControlFlow, AScanNeedsNoArraysNoStateAndNoResults) {
   using None = std::tuple<>;
-  const auto [power, none] = scan(
-      [](const Tensor& x, None) { return std::pair(x * 2, None()); }, Tensor::scalar(1), None(),
-      {.length = 10});
+  const auto [power, none] = scan([](const Tensor& x, None) { return std::pair(x * 2, None()); },
+                                  Tensor::scalar(1), None(), {.length = 10});
   EXPECT_EQ(power.item<float>(), 1024);
-  const auto [nothing, squares] = scan(
-      [](None, const std::vector<Tensor>& x) { return std::pair(None(), x[0] * x[1]); }, None(),
-      std::vector<Tensor>{iota({4}, 0, DType::f32), iota({4}, 0, DType::f32)});
+  const auto [nothing, squares] =
+      scan([](None, const std::vector<Tensor>& x) { return std::pair(None(), x[0] * x[1]); },
+           None(), std::vector<Tensor>{iota({4}, 0, DType::f32), iota({4}, 0, DType::f32)});
   EXPECT_EQ(squares.to_vector<float>(), (Floats{0, 1, 4, 9}));
   // No slices: the state as it is.
   const auto [same, empty] = scan(
@@ -147,6 +146,198 @@ TEST_F(ControlFlow, AScanNeedsNoArraysNoStateAndNoResults) {
   EXPECT_EQ(empty.to_vector<float>().size(), 0u);
 }
 
+// A loss of everything that a recurrent network has, its state kept in a loop or written out.
+struct Recurrent {
+  Tensor w = numbers({4, 4}, 11, 0.5f), u = numbers({3, 4}, 12), b = numbers({4}, 13),
+         h0 = numbers({2, 4}, 14), xs = numbers({6, 2, 3}, 15);
+
+  std::pair<Tensor, Tensor> round(const Tensor& h, const Tensor& x) const {
+    const Tensor next = tanh(matmul(h, w) + matmul(x, u) + b);
+    return {next, next * sigmoid(h)};
+  }
+  Tensor loss(const Tensor& last, const Tensor& results) const {
+    return sum(square(last)) + sum(results * results) + sum(h0);
+  }
+  Tensor by_scan() const {
+    const auto [last, results] =
+        scan([&](const Tensor& h, const Tensor& x) { return round(h, x); }, h0, xs);
+    return loss(last, results);
+  }
+  Tensor written_out() const {
+    Tensor h = h0;
+    std::vector<Tensor> results;
+    for (int i = 0; i < 6; ++i) {
+      auto [next, result] = round(h, row(xs, i));
+      h = next;
+      results.push_back(result);
+    }
+    return loss(h, stack(results));
+  }
+  std::vector<Tensor> all() const { return {w, u, b, h0, xs}; }
+};
+
+TEST_F(ControlFlow, GradientsOfAScanAreThoseOfItsRounds) {
+  const Recurrent net;
+  const Tensor loop = net.by_scan(), rounds = net.written_out();
+  const auto actual = gradients(loop, net.all()), expected = gradients(rounds, net.all());
+  expect_near(loop, rounds, "loss");
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    expect_near(actual[i], expected[i], "gradient " + std::to_string(i));
+  }
+}
+
+TEST_F(ControlFlow, GradientsOfGradientsOfAScanAreThoseOfItsRounds) {
+  const Recurrent net;
+  const auto second = [&](const Tensor& loss) {
+    Tensor total = Tensor::scalar(0);
+    for (const Tensor& gradient : gradients(loss, net.all()))
+      total = total + sum(gradient * gradient);
+    return gradients(total, net.all());
+  };
+  const auto actual = second(net.by_scan()), expected = second(net.written_out());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    expect_near(actual[i], expected[i], "gradient " + std::to_string(i));
+  }
+}
+
+TEST_F(ControlFlow, AWhileLoopOfAKnownNumberOfRoundsHasAGradient) {
+  const Tensor w = numbers({3, 3}, 21), x0 = numbers({2, 3}, 22);
+  const auto last_of = [&](const Tensor& first, const Tensor& step) {
+    return while_loop([](const Pair& s) { return s[0] < 9; },
+                      [&](const Pair& s) { return Pair{s[0] + step, sin(matmul(s[1], w))}; },
+                      Pair{first, x0})[1];
+  };
+  const Tensor counted = last_of(Tensor::scalar(1, DType::s32), Tensor::scalar(2, DType::s32));
+  Tensor x = x0;
+  for (int i = 0; i < 4; ++i) x = sin(matmul(x, w));
+  const auto actual = gradients(sum(counted * counted), {w, x0});
+  const auto expected = gradients(sum(x * x), {w, x0});
+  expect_near(actual[0], expected[0], "w");
+  expect_near(actual[1], expected[1], "x0");
+
+  const Tensor unknown =
+      last_of(Tensor::scalar_input(1, DType::s32), Tensor::scalar(2, DType::s32));
+  const Error error = error_of([&] { gradients(sum(unknown), {w}); });
+  EXPECT_EQ(error.code(), ErrorCode::unimplemented);
+  EXPECT_NE(error.message().find("while: has no gradient, as constants do not tell how often"),
+            std::string::npos)
+      << error.message();
+  // It runs all the same.
+  expect_near(unknown, x, "last");
+}
+
+TEST_F(ControlFlow, GradientsOfABranchAreThoseOfWhatRan) {
+  const Tensor x = numbers({3}, 31), y = numbers({3}, 32), z = numbers({3}, 33);
+  for (const float sign : {1.0f, -1.0f}) {
+    const Tensor result =
+        cond(Tensor::scalar_input(sign) > 0, [&] { return sin(x) * y; }, [&] { return y * y * z; });
+    const Tensor taken = sign > 0 ? sin(x) * y : y * y * z;
+    const auto actual = gradients(sum(result * result), {x, y, z});
+    const auto expected = gradients(sum(taken * taken), {x, y, z});
+    for (std::size_t i = 0; i < 3; ++i) expect_near(actual[i], expected[i], std::to_string(i));
+  }
+}
+
+TEST_F(ControlFlow, LoopsAndBranchesLieInEachOther) {
+  const Tensor xs = numbers({4, 3, 2}, 41), w = numbers({2, 2}, 42), h0 = numbers({2}, 43);
+  const auto inner_round = [&](const Tensor& h, const Tensor& x) { return tanh(matmul(w, h) + x); };
+  const auto [last, results] = scan(
+      [&](const Tensor& h, const Tensor& outer) {
+        const auto [inner, sums] = scan(
+            [&](const Tensor& h, const Tensor& x) {
+              const Tensor next = inner_round(h, x);
+              return std::pair(next, sum(next));
+            },
+            h, outer);
+        const Tensor chosen =
+            cond(sum(sums) > 0, [&] { return inner * 2; }, [&] { return inner - h; });
+        const Tensor looped =
+            while_loop([](const Pair& s) { return s[0] < 2; },
+                       [&](const Pair& s) { return Pair{s[0] + 1, s[1] * 0.5 + h}; },
+                       Pair{Tensor::scalar(0, DType::s32), chosen})[1];
+        return std::pair(looped, sum(looped));
+      },
+      h0, xs);
+  Tensor h = h0;
+  std::vector<Tensor> all;
+  for (int i = 0; i < 4; ++i) {
+    Tensor inner = h, sums = Tensor::scalar(0);
+    for (int j = 0; j < 3; ++j) {
+      inner = inner_round(inner, row(row(xs, i), j));
+      sums = sums + sum(inner);
+    }
+    Tensor looped = where(sums > 0, inner * 2, inner - h);
+    for (int j = 0; j < 2; ++j) looped = looped * 0.5 + h;
+    h = looped;
+    all.push_back(sum(h));
+  }
+  const Tensor expected_results = stack(all);
+  const auto actual = gradients(sum(last * last) + sum(exp(results)), {xs, w, h0});
+  const auto expected = gradients(sum(h * h) + sum(exp(expected_results)), {xs, w, h0});
+  expect_near(last, h, "last");
+  expect_near(results, expected_results, "results");
+  for (std::size_t i = 0; i < 3; ++i) expect_near(actual[i], expected[i], std::to_string(i));
+}
+
+// Steps of a training loop over a recurrent network, in a context of its own.
+struct Training {
+  Floats weights;
+  std::int64_t peak_bytes = 0;
+};
+Training train(const ContextOptions& options, int steps) {
+  const Context context(options);
+  const ContextScope scope(context);
+  constexpr std::int64_t kRounds = 24, kBatch = 16, kWidth = 32;
+  Tensor w = Tensor::parameter(numbers({kWidth, kWidth}, 51, 0.2f));
+  const Tensor xs = numbers({kRounds, kBatch, kWidth}, 52);
+  eval({w, xs});
+  Training result;
+  for (int step = 0; step < steps; ++step) {
+    const Tensor noise = Tensor::scalar(0.01 * step);
+    const auto [last, none] = scan(
+        [&](const Tensor& h, const Tensor& x) {
+          const Tensor next = tanh(matmul(h, w) + x * sigmoid(h) + noise);
+          return std::pair(next, std::tuple<>());
+        },
+        zeros({kBatch, kWidth}), xs);
+    const Tensor loss = sum(square(last));
+    loss.backward();
+    w.assign(w - w.grad() * Tensor::scalar_input(0.01 / (1 + step)));
+    w.clear_grad();
+    Context(context).step();
+  }
+  result.weights = w.to_vector<float>();
+  result.peak_bytes = context.memory().peak_bytes;
+  return result;
+}
+
+TEST(ControlFlowLimits, ATrainingLoopHasTheSameBitsDownToItsFloor) {
+  const Training free = train({}, 3);
+  // Raised to what each refusal asks for.
+  std::int64_t floor = 1000;
+  for (bool runs = false; !runs;) {
+    try {
+      const Training least = train({.memory_limit_bytes = floor}, 3);
+      EXPECT_EQ(least.weights, free.weights) << "at " << floor;
+      EXPECT_LE(least.peak_bytes, floor);
+      runs = true;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::resource_exhausted) << error.what();
+      ASSERT_GT(error.floor_bytes(), floor) << error.what();
+      floor = error.floor_bytes();
+    }
+  }
+  // Less than half would do: the loops are planned as such.
+  EXPECT_LT(floor, free.peak_bytes / 2);
+  RecordProperty("floor_bytes", std::to_string(floor));
+  RecordProperty("peak_bytes", std::to_string(free.peak_bytes));
+  for (const std::int64_t limit : {free.peak_bytes, (free.peak_bytes + floor) / 2}) {
+    const Training some = train({.memory_limit_bytes = limit}, 3);
+    EXPECT_EQ(some.weights, free.weights) << "at " << limit;
+    EXPECT_LE(some.peak_bytes, limit);
+  }
+}
+
 TEST(ControlFlowCache, ALoopThatIsRecordedAgainIsCompiledOnce) {
   std::vector<std::string> lines;
   const Context context({.log = [&](const std::string& line) { lines.push_back(line); }});
@@ -155,10 +346,10 @@ TEST(ControlFlowCache, ALoopThatIsRecordedAgainIsCompiledOnce) {
   x.eval();
   const auto run = [&](double outside, double inside, std::int64_t rounds) {
     const Tensor factor = Tensor::scalar(outside);
-    const Tensor last = while_loop(
-        [&](const Pair& s) { return s[0] < static_cast<double>(rounds); },
-        [&](const Pair& s) { return Pair{s[0] + 1, s[1] * factor + inside}; },
-        Pair{Tensor::scalar(0, DType::s32), x})[1];
+    const Tensor last =
+        while_loop([&](const Pair& s) { return s[0] < static_cast<double>(rounds); },
+                   [&](const Pair& s) { return Pair{s[0] + 1, s[1] * factor + inside}; },
+                   Pair{Tensor::scalar(0, DType::s32), x})[1];
     lines.clear();
     EXPECT_FLOAT_EQ(last.to_vector<float>()[0],
                     static_cast<float>((outside + inside) * outside + inside));
@@ -229,8 +420,9 @@ TEST_F(ControlFlow, ValuesOfAFunctionThatHasReturnedAreOfNoUse) {
     expect_ended([&] { gradients(sum(x), {ended}); });
     expect_ended([&] { Tensor(zeros({2})).assign(ended); });
     expect_ended([&] { (void)cond(sum(x) > 0, [&] { return ended + 1; }, [&] { return x; }); });
-    EXPECT_EQ(error_of([&] { (void)cond(sum(x) > 0, [&] { return x; }, [&] { return ended; }); })
-                  .message(),
+    EXPECT_EQ(error_of([&] {
+                (void)cond(sum(x) > 0, [&] { return x; }, [&] { return ended; });
+              }).message(),
               "conditional: the else branch returned a value of another callback, which has ended, "
               "as output 0");
     EXPECT_EQ(ended.shape_text(), "f32[2]");
@@ -242,11 +434,10 @@ TEST_F(ControlFlow, ErrorsNameThePlace) {
   const Tensor x = ones({2}), y = ones({3});
   const auto message = [&](const std::function<void()>& act) { return error_of(act).message(); };
   const auto any = [](const Tensor& h) { return sum(h) < 1; };
-  EXPECT_EQ(message([&] {
-              while_loop(any, [&](const Tensor& h) { return concatenate({h, h}, 0); }, x);
-            }),
-            "while: the body makes f32[4] of state 0, which was f32[2] (dtype and dims of a loop's "
-            "state stay)");
+  EXPECT_EQ(
+      message([&] { while_loop(any, [&](const Tensor& h) { return concatenate({h, h}, 0); }, x); }),
+      "while: the body makes f32[4] of state 0, which was f32[2] (dtype and dims of a loop's "
+      "state stay)");
   EXPECT_EQ(message([&] {
               while_loop([](const Pair& s) { return s[0] < 3; },
                          [&](const Pair& s) { return Pair{s[0] + 1, convert(s[1], DType::f64)}; },
@@ -254,16 +445,19 @@ TEST_F(ControlFlow, ErrorsNameThePlace) {
             }),
             "while: the body makes f64[2] of state 1, which was f32[2] (dtype and dims of a loop's "
             "state stay)");
-  EXPECT_EQ(message([&] { while_loop([](const Tensor& h) { return h < 1; },
-                                     [](const Tensor& h) { return h; }, x); }),
+  EXPECT_EQ(message([&] {
+              while_loop([](const Tensor& h) { return h < 1; }, [](const Tensor& h) { return h; },
+                         x);
+            }),
             "while: the condition is pred[2], must be pred[]");
   EXPECT_EQ(message([&] { while_loop(any, [&](const Tensor& h) { return h + y; }, x); }),
             "while: the body failed: [add] f32[3] does not broadcast to [2]");
   EXPECT_EQ(message([&] { (void)cond(x > 0, [&] { return x; }, [&] { return x; }); }),
             "conditional: the predicate is pred[2], must be pred[]");
-  EXPECT_EQ(message([&] { (void)cond(sum(x) > 0, [&] { return x; }, [&] { return y; }); }),
-            "conditional: result 0 is f32[2] of the then branch and f32[3] of the else branch, must "
-            "be alike");
+  EXPECT_EQ(
+      message([&] { (void)cond(sum(x) > 0, [&] { return x; }, [&] { return y; }); }),
+      "conditional: result 0 is f32[2] of the then branch and f32[3] of the else branch, must "
+      "be alike");
   const auto round = [](const Tensor& h, const auto&) { return std::pair(h, h); };
   EXPECT_EQ(message([&] { (void)scan(round, x, Tensor::scalar(1)); }),
             "scan: array 0 is f32[], must have a first dim to go along");
@@ -273,10 +467,9 @@ TEST_F(ControlFlow, ErrorsNameThePlace) {
             "scan: without arrays to go through, the options must say the length");
   EXPECT_EQ(message([&] { (void)scan(round, x, std::tuple<>(), {.length = -1}); }),
             "scan: length -1 is negative");
-  EXPECT_EQ(message([&] {
-              (void)scan(round, x, std::tuple<>(), {.length = std::int64_t{1} << 40});
-            }),
-            "scan: 1099511627776 rounds are more than 2^31 - 1");
+  EXPECT_EQ(
+      message([&] { (void)scan(round, x, std::tuple<>(), {.length = std::int64_t{1} << 40}); }),
+      "scan: 1099511627776 rounds are more than 2^31 - 1");
   // Nothing of all that is left.
   const char* text = nullptr;
   plm_tensor* handle = x.handle();

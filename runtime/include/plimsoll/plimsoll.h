@@ -541,13 +541,15 @@ typedef plm_status* (*plm_record_function)(void* user, plm_tensor* const* inputs
                                            size_t output_count);
 
 // While `condition` (state -> pred[]) holds, which is looked at before each round: state =
-// `body`(state). `out` has `count` tensors, shaped like `init`.
+// `body`(state). `out` has `count` tensors, shaped like `init`. It has a gradient where the number
+// of rounds follows from constants (a counter that starts at one and is compared with one, both
+// plm_scalar), else UNIMPLEMENTED when asked for.
 PLM_EXPORT plm_status* plm_while(plm_context* context, plm_record_function condition,
                                  plm_record_function body, void* user,
                                  const plm_tensor* const* init, size_t count, plm_tensor** out);
 
 // What `then_branch` makes where `predicate` (pred[]) is true, else what `else_branch` makes;
-// neither has inputs, and only one of them runs.
+// neither has inputs, and only one of them runs. Gradients run the branch again.
 PLM_EXPORT plm_status* plm_conditional(plm_context* context, const plm_tensor* predicate,
                                        plm_record_function then_branch,
                                        plm_record_function else_branch, void* user,
@@ -563,7 +565,8 @@ typedef struct plm_scan_options {
 // slices), from the state `init` on. `last` gets the state after the last round, `stacked` each of
 // the `stacked_count` results of all rounds, along a new first dim, in the order of the slices.
 // Inputs of the body are `init_count` arrays and `xs_count` slices; its outputs the next state,
-// then the results. `options` may be NULL.
+// then the results. `options` may be NULL. Gradients of all that is floating; what they need of a
+// round is stacked, unless the planner recomputes it.
 PLM_EXPORT plm_status* plm_scan(plm_context* context, plm_record_function body, void* user,
                                 const plm_tensor* const* init, size_t init_count,
                                 const plm_tensor* const* xs, size_t xs_count,

@@ -50,9 +50,9 @@ Instruction* take_slice(Instruction* array, Instruction* index) {
   const Shape slice = with_first_dim(rest, 1);
   ir::Attributes attributes;
   attributes.slice_sizes = slice.dims().to_vector();
-  Instruction* taken = computation.add(Opcode::dynamic_slice, slice,
-                                       slice_operands(array, {array}, index), {},
-                                       std::move(attributes));
+  Instruction* taken =
+      computation.add(Opcode::dynamic_slice, slice, slice_operands(array, {array}, index), {},
+                      std::move(attributes));
   return computation.add(Opcode::reshape, rest, {taken});
 }
 
@@ -139,8 +139,8 @@ Instruction* Emitter::emit(Computation& computation, const Operation& operation,
   if (name.empty() && operation.name != 0 && operation.name < names_.size()) {
     name = names_[operation.name];
   }
-  Instruction* instruction = computation.add(operation.opcode, *operation.shape, operands, name,
-                                             std::move(op.attributes));
+  Instruction* instruction =
+      computation.add(operation.opcode, *operation.shape, operands, name, std::move(op.attributes));
   instruction->set_called_computations(std::move(called));
   return instruction;
 }
@@ -159,10 +159,10 @@ Instructions Emitter::emit_region(Computation& computation, const Region& region
       made.push_back(operands[0]);
       continue;
     }
-    made.push_back(emit(computation,
-                        {step.opcode, &step.shape, step.flags, step.name, step.words,
-                         step.control.get()},
-                        operands));
+    made.push_back(
+        emit(computation,
+             {step.opcode, &step.shape, step.flags, step.name, step.words, step.control.get()},
+             operands));
   }
   Instructions outputs;
   for (const int output : region.outputs) outputs.push_back(value(output));
@@ -175,9 +175,8 @@ Instruction* Emitter::emit_loop(Computation& computation, const ControlFlow& loo
   const Shape& state = start->shape();
   Computation* condition = module_.add_computation("condition");
   Elements of_condition(*condition, state, "state");
-  condition->set_root(emit_region(*condition, *loop.regions[0], [&](int i) {
-    return of_condition(at(i));
-  })[0]);
+  condition->set_root(
+      emit_region(*condition, *loop.regions[0], [&](int i) { return of_condition(at(i)); })[0]);
   Computation* body = module_.add_computation("body");
   Elements of_body(*body, state, "state");
   const auto element = [&](int i) { return of_body(at(i)); };

@@ -36,8 +36,7 @@ class Emitter {
   // Appends the operation to `computation`. Of a loop that has a counter in front of its results
   // the instruction may only be read by elements that are written here, too.
   ir::Instruction* emit(ir::Computation& computation, const Operation& operation,
-                        const std::vector<ir::Instruction*>& operands,
-                        std::string_view name = {});
+                        const std::vector<ir::Instruction*>& operands, std::string_view name = {});
 
  private:
   using Instructions = std::vector<ir::Instruction*>;

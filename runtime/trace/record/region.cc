@@ -17,8 +17,8 @@ void append(std::vector<std::int64_t>& words, const ir::Shape& shape) {
     for (const ir::Shape& element : shape.elements()) append(words, element);
     return;
   }
-  words.push_back(static_cast<std::int64_t>(shape.dtype()) |
-                  static_cast<std::int64_t>(shape.rank()) << 8);
+  words.push_back(static_cast<std::int64_t>(shape.dtype()) | static_cast<std::int64_t>(shape.rank())
+                                                                 << 8);
   words.insert(words.end(), shape.dims().begin(), shape.dims().end());
 }
 

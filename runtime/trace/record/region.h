@@ -17,10 +17,10 @@ struct ControlFlow;
 struct Region {
   struct Step {
     ir::Opcode opcode = ir::Opcode::add;
-    ir::Shape shape;               // of all results, a tuple where the node's are
-    std::uint8_t flags = 0;        // Node::flags that belong to the operation
-    std::uint32_t name = 0;        // Node::name
-    std::vector<int> operands;     // values
+    ir::Shape shape;                  // of all results, a tuple where the node's are
+    std::uint8_t flags = 0;           // Node::flags that belong to the operation
+    std::uint32_t name = 0;           // Node::name
+    std::vector<int> operands;        // values
     std::vector<std::int64_t> words;  // Node::words
     std::shared_ptr<const ControlFlow> control;
   };

@@ -31,8 +31,8 @@ Status Scope::check_depth(const Recording& recording) {
 }
 
 Node* Scope::parameter(const ir::Shape& shape) {
-  parameters_.emplace_back(
-      recording_, recording_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {}));
+  parameters_.emplace_back(recording_,
+                           recording_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {}));
   return parameters_.back().get();
 }
 
@@ -109,8 +109,8 @@ std::vector<NodeRef> record_region(Recording& recording, const Region& region,
     operands.clear();
     for (const int operand : step.operands) operands.push_back(values[at(operand)]);
     const ir::Shape& shape = step.shape.is_tuple() ? step.shape.elements().back() : step.shape;
-    Node* node = recording.add(step.opcode, shape.dtype(), shape.dims(), operands, step.words,
-                               step.flags);
+    Node* node =
+        recording.add(step.opcode, shape.dtype(), shape.dims(), operands, step.words, step.flags);
     node->name = step.name;
     if (step.control != nullptr) node->control = std::make_unique<const ControlFlow>(*step.control);
     kept.emplace_back(recording, node);
@@ -121,11 +121,10 @@ std::vector<NodeRef> record_region(Recording& recording, const Region& region,
   return outputs;
 }
 
-NodeRef record_control(Recording& recording, ControlFlow control,
-                       std::span<Node* const> operands) {
+NodeRef record_control(Recording& recording, ControlFlow control, std::span<Node* const> operands) {
   const ir::Shape last = control.result_shape(control.result_count() - 1);
-  Node* node = recording.add(opcode_of(control), last.dtype(), last.dims(), operands, {},
-                             kTupleResult);
+  Node* node =
+      recording.add(opcode_of(control), last.dtype(), last.dims(), operands, {}, kTupleResult);
   node->control = std::make_unique<const ControlFlow>(std::move(control));
   return NodeRef(recording, node);
 }

@@ -45,7 +45,6 @@ std::vector<NodeRef> record_region(Recording& recording, const Region& region,
 
 // Records a loop or branch: a tuple (kTupleResult) of its results, of which there is at least one.
 // Preconditions: that regions and operands fit.
-NodeRef record_control(Recording& recording, ControlFlow control,
-                       std::span<Node* const> operands);
+NodeRef record_control(Recording& recording, ControlFlow control, std::span<Node* const> operands);
 
 }  // namespace plimsoll::trace

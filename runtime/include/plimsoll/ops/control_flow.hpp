@@ -156,7 +156,9 @@ State while_loop(Condition&& condition, Body&& body, const State& init) {
   static_assert(std::is_same_v<std::remove_cvref_t<decltype(body(init))>, State>,
                 "the body returns what it takes");
   internal::Recorded parts{
-      [&](std::span<const Tensor> state) { return std::vector<Tensor>{condition(Pack::make(state))}; },
+      [&](std::span<const Tensor> state) {
+        return std::vector<Tensor>{condition(Pack::make(state))};
+      },
       [&](std::span<const Tensor> state) { return Pack::list(body(Pack::make(state))); }};
   const std::vector<Tensor> start = Pack::list(init);
   const auto handles = internal::handles_of(start, "while_loop");
@@ -210,15 +212,16 @@ auto scan(Body&& body, const State& init, const Slices& xs, const ScanOptions& o
                 "the body returns a number of results that its type tells (std::array)");
   const std::vector<Tensor> start = Pack::list(init);
   const std::vector<Tensor> arrays = internal::Pack<Slices>::list(xs);
-  internal::Recorded parts{
-      [&](std::span<const Tensor> inputs) {
-        const Step step = body(Pack::make(inputs.first(start.size())),
-                               internal::Pack<Slices>::make(inputs.subspan(start.size())));
-        std::vector<Tensor> all = Pack::list(step.first);
-        for (Tensor& tensor : ResultPack::list(step.second)) all.push_back(std::move(tensor));
-        return all;
-      },
-      {}};
+  internal::Recorded parts{[&](std::span<const Tensor> inputs) {
+                             const Step step =
+                                 body(Pack::make(inputs.first(start.size())),
+                                      internal::Pack<Slices>::make(inputs.subspan(start.size())));
+                             std::vector<Tensor> all = Pack::list(step.first);
+                             for (Tensor& tensor : ResultPack::list(step.second))
+                               all.push_back(std::move(tensor));
+                             return all;
+                           },
+                           {}};
   const auto init_handles = internal::handles_of(start, "scan");
   const auto array_handles = internal::handles_of(arrays, "scan");
   plm_scan_options plain = {};
