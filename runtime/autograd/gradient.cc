@@ -105,9 +105,11 @@ class Accumulation {
       auto& elements = element_gradients_[tuple];
       elements.resize(at(trace::element_count(*tuple)));
       const auto op = trace::decode_words(node.words());
-      elements[at(op.attributes.tuple_index)] = gradient_of(&node);
+      // Several nodes may stand for one element.
+      NodeRef& sum = elements[at(op.attributes.tuple_index)];
+      if (const NodeRef own = gradient_of(&node)) sum = sum ? e_.add(sum, own) : own;
       reach(tuple);
-      return ok_status();
+      return e_.status();
     }
     for (Node* operand : node.operands()) {
       if (is_active(operand)) reach(operand);

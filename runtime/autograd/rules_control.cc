@@ -50,9 +50,8 @@ std::optional<std::int64_t> count_rounds(const Node& loop) {
       operands.push_back(
           entry->add_constant(trace::scalar_literal(operand->dtype, operand->words())));
     } else {
-      operands.push_back(
-          entry->add_parameter(static_cast<std::int64_t>(entry->parameters().size()),
-                               operand->shape()));
+      operands.push_back(entry->add_parameter(static_cast<std::int64_t>(entry->parameters().size()),
+                                              operand->shape()));
     }
   }
   const ir::Shape shape = trace::result_shape(loop);
