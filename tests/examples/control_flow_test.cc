@@ -279,6 +279,28 @@ TEST_F(ControlFlow, LoopsAndBranchesLieInEachOther) {
   for (std::size_t i = 0; i < 3; ++i) expect_near(actual[i], expected[i], std::to_string(i));
 }
 
+TEST_F(ControlFlow, AFunctionMayTakeGradients) {
+  // Descent until it is flat.
+  const Tensor flat =
+      while_loop([](const Tensor& x) { return abs(x - 3) > 1e-4; },
+                 [](const Tensor& x) { return x - gradients(square(x - 3) + 1, {x})[0] * 0.1; },
+                 Tensor::scalar(0));
+  EXPECT_NEAR(flat.item<float>(), 3, 1e-4f);
+  // Through three steps of it, with respect to their rate.
+  const auto step = [](const Tensor& x, const Tensor& rate) {
+    return x - gradients(square(x - 3) * x, {x})[0] * rate;
+  };
+  const Tensor rate = Tensor::scalar_input(0.1);
+  using None = std::tuple<>;
+  const Tensor last = scan([&](const Tensor& x, None) { return std::pair(step(x, rate), None()); },
+                           Tensor::scalar(0), None(), {.length = 3})
+                          .first;
+  Tensor written_out = Tensor::scalar(0);
+  for (int i = 0; i < 3; ++i) written_out = step(written_out, rate);
+  expect_near(last, written_out, "last");
+  expect_near(gradients(last, {rate})[0], gradients(written_out, {rate})[0], "gradient");
+}
+
 // Steps of a training loop over a recurrent network, in a context of its own.
 struct Training {
   Floats weights;
