@@ -91,6 +91,33 @@ ENTRY e {
   EXPECT_EQ(count_work(*entry.find("scatter")).bytes, 4 * (3 + 3 * 3 * 64));
 }
 
+TEST(CostModel, FusionsThatShareALaunchReadAndWriteWhatTheyDoAlone) {
+  const auto module = ir::parse_module(R"(HloModule m
+slice {
+  stack = f32[100,64] parameter(0)
+  round = s32[] parameter(1)
+  zero = s32[] constant(0)
+  ROOT row = f32[1,64] dynamic-slice(stack, round, zero), dynamic_slice_sizes={1,64}
+}
+twice { x = f32[64] parameter(0) ROOT y = f32[64] add(x, x) }
+both {
+  stack = f32[100,64] parameter(0)
+  round = s32[] parameter(1)
+  x = f32[64] parameter(2)
+  row = f32[1,64] fusion(stack, round), kind=kLoop, calls=slice
+  sum = f32[64] fusion(x), kind=kLoop, calls=twice
+  ROOT t = (f32[1,64], f32[64]) tuple(row, sum)
+}
+ENTRY e {
+  stack = f32[100,64] parameter(0)
+  round = s32[] parameter(1)
+  x = f32[64] parameter(2)
+  ROOT launch = (f32[1,64], f32[64]) fusion(stack, round, x), kind=kLoop, calls=both
+})");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_EQ(count_work(*(*module)->entry()->find("launch")).bytes, 4 * (64 + 1 + 64 + 2 * 64));
+}
+
 // Transforms and linear algebra grow faster than the bytes they touch, in any form of them.
 TEST(CostModel, CountsWhatLibrariesCompute) {
   const auto work = [](const std::string& line) {

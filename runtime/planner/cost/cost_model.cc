@@ -123,6 +123,13 @@ double bytes_read(const Instruction& parameter) {
     const bool is_updated = user->opcode() == Opcode::dynamic_update_slice &&
                             user->operand(0) == &parameter && user->operand(1) != &parameter;
     if (is_updated) continue;
+    if (user->opcode() == Opcode::fusion) {  // one of those that share a launch
+      for (int i = 0; i < user->operand_count(); ++i) {
+        if (user->operand(i) == &parameter)
+          parts += bytes_read(*user->to_apply()->parameters()[at(i)]);
+      }
+      continue;
+    }
     if (!takes_part(user->opcode()) || user->operand(0) != &parameter) return all;
     parts += static_cast<double>(user->shape().byte_size());
   }
@@ -136,6 +143,8 @@ double bytes_written(const Instruction& root) {
     case Opcode::tuple:
       for (const Instruction* operand : root.operands()) sum += bytes_written(*operand);
       return sum;
+    case Opcode::fusion:
+      return bytes_written(*root.to_apply()->root());
     case Opcode::dynamic_update_slice:
       // What the fusion makes itself, zeros say, is written whole.
       if (root.operand(0)->opcode() == Opcode::parameter) return bytes(root.operand(1)->shape());
