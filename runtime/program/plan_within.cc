@@ -148,11 +148,6 @@ class Trials {
   bool leaves_out_forms() const { return options_.without.contains(planner::Technique::forms); }
   bool has_plan() const { return best_.plan != nullptr; }
   const ProgramForm& best_form() const { return best_.program->form(); }
-  // Whether the limit costs so much time that a less fused form may be faster.
-  bool is_dear() const {
-    constexpr double kDear = 1.05;
-    return best_.plan->predicted_seconds > kDear * best_.plan->unlimited_seconds;
-  }
   Result<ProgramPlan> result() {
     if (!has_plan()) return refusal_;
     if (tried_.size() > 1) set_planning_seconds(best_, seconds_);
@@ -226,10 +221,11 @@ Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
   return std::optional<ProgramPlan>();
 }
 
-// Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
-// there as far as that is faster than what the plan does without; kernels are taken apart where
-// memory is too short, or where the limit costs much time. Planning all forms always would multiply
-// the planning time for limits at which memory is not what decides.
+// Where the first form costs no time, that is it; else all are tried that are faster without a limit
+// than the best so far is under this one. What is stacked for a backward loop is recomputed there as
+// far as that is faster than what the plan does without, and kernels are taken apart where memory
+// is too short for them, or where it makes the step faster. The forms of some rounds lie between
+// those of all rounds and are looked at first, as they leave least to do for the rest.
 Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::PlanOptions& options,
                                         const Cancellation* stop) {
   Trials trials(program, options, stop);
