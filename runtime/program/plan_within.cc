@@ -221,11 +221,11 @@ Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
   return std::optional<ProgramPlan>();
 }
 
-// Where the first form costs no time, that is it; else all are tried that are faster without a limit
-// than the best so far is under this one. What is stacked for a backward loop is recomputed there as
-// far as that is faster than what the plan does without, and kernels are taken apart where memory
-// is too short for them, or where it makes the step faster. The forms of some rounds lie between
-// those of all rounds and are looked at first, as they leave least to do for the rest.
+// Where the first form costs no time, that is it; else all are tried that are faster without a
+// limit than the best so far is under this one. What is stacked for a backward loop is recomputed
+// there as far as that is faster than what the plan does without, and kernels are taken apart where
+// memory is too short for them, or where it makes the step faster. The forms of some rounds lie
+// between those of all rounds and are looked at first, as they leave least to do for the rest.
 Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::PlanOptions& options,
                                         const Cancellation* stop) {
   Trials trials(program, options, stop);

@@ -112,7 +112,7 @@ std::string check_forms(const ir::Module& module, device::KernelProvider& provid
   for (const passes::Fusion fusion :
        {passes::Fusion::vertical, passes::Fusion::narrow, passes::Fusion::as_written}) {
     for (const passes::Residuals residuals :
-         {passes::Residuals::cheaper, passes::Residuals::carried}) {
+         {passes::Residuals::cheaper, passes::Residuals::carried, passes::Residuals::segments}) {
       const auto form = (*program)->in_form({fusion, residuals});
       if (!form.ok()) return "planned alone: " + form.status().to_string();
       if (*form == nullptr) continue;
