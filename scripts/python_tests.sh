@@ -9,7 +9,7 @@
 # interpreter (python3), ENVIRONMENT the environment's folder (build/python-tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=('jax==0.10.2' numpy pytest flatbuffers)
+packages=('jax==0.10.2' numpy pytest flatbuffers onnx onnxruntime)
 if [ "${1:-}" = --torch ]; then
   shift
   packages+=('torch==2.15.0' 'torchax>=0.0.14.dev0')

@@ -195,7 +195,8 @@ _FUNCTIONS = {
 
 
 def library_path() -> str:
-    """The shared library: the C ABI (`include_path()` has its header) and the PJRT plugin.
+    """The shared library: the C ABI (`include_path()` has its header), the PJRT plugin and, in an
+    installed package, the execution provider for ONNX Runtime.
     $PLIMSOLL_PJRT_LIBRARY, else the package's own, else that of a release build of this tree."""
     given = os.environ.get("PLIMSOLL_PJRT_LIBRARY")
     if given:

@@ -357,6 +357,19 @@ plm_status* plm_executable_load(plm_context* context, const char* path,
   });
 }
 
+plm_status* plm_program_check(const char* text, size_t text_size, const char* source_name,
+                              const plm_model_input* inputs, size_t input_count) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(
+        text != nullptr && (inputs != nullptr || input_count == 0), "program: a pointer is NULL"));
+    plm_executable_options options = {};
+    options.struct_size = sizeof options;
+    options.inputs = inputs;
+    options.input_count = input_count;
+    return read({text, text_size}, source_name, nullptr, options).status();
+  });
+}
+
 void plm_executable_destroy(plm_executable* executable) {
   if (!c_api::is_inherited(executable)) delete executable;
 }

@@ -347,6 +347,14 @@ TEST_F(Buffers, TruthsThatDecideAShapeAreZeroOrOne) {
   options.struct_size = sizeof options;
   options.inputs = &kept;
   options.input_count = 1;
+  // A program that is only checked is read by the same rules.
+  const Outcome open = take(plm_program_check(bytes.data(), bytes.size(), "m", nullptr, 0));
+  EXPECT_EQ(open.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(open.message.find("kept"), std::string::npos) << open.message;
+  EXPECT_EQ(take(plm_program_check(bytes.data(), bytes.size(), "m", &kept, 1)).code, PLM_OK);
+  EXPECT_EQ(take(plm_program_check("HloModule", 9, "m", nullptr, 0)).code, PLM_INVALID_ARGUMENT);
+  EXPECT_EQ(take(plm_program_check(nullptr, 0, "m", nullptr, 0)).code, PLM_INVALID_ARGUMENT);
+  EXPECT_EQ(take(plm_program_check("", 0, "m", nullptr, 1)).code, PLM_INVALID_ARGUMENT);
   plm_executable* made = nullptr;
   const Outcome outcome =
       take(plm_executable_create(context_.get(), bytes.data(), bytes.size(), "m", &options, &made));

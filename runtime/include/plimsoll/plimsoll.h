@@ -895,6 +895,11 @@ PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* t
 PLM_EXPORT plm_status* plm_executable_load(plm_context* context, const char* path,
                                            const plm_executable_options* options,
                                            plm_executable** out);
+// Whether a program can be read, without compiling it: what plm_executable_create would fail with
+// before it compiles. `inputs` as in plm_executable_options. No context; any thread.
+PLM_EXPORT plm_status* plm_program_check(const char* text, size_t text_size,
+                                         const char* source_name, const plm_model_input* inputs,
+                                         size_t input_count);
 // A program of several participants: an executable for each, in a context of its own, whose limit
 // is that participant's. Participant i is partition i % partitions of replica i / partitions; `out`
 // receives `count` executables, for as many contexts, which must be all participants. Compiled
