@@ -244,9 +244,10 @@ Status ProcessCommunicator::check(const Call& call, const Lane& lane, std::uint6
       std::swap(first, second);
       std::swap(mine, other);
     }
-    return failed_precondition(
-        fmt::format("participant {} comes to {}, participant {} to {}{}", first, mine, second,
-                    other, is_same ? ", in another group or with other sizes" : ""));
+    return failed_precondition(fmt::format(
+        "participant {} comes to {}, participant {} to {}{} (all must run the same "
+        "operations, in the same order and on the same sizes)",
+        first, mine, second, other, is_same ? ", in another group or with other sizes" : ""));
   }
   if (head.sizes != hash_extents(lane.receive_extents)) {
     return failed_precondition(

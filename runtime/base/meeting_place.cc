@@ -162,9 +162,10 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
   if (++round.come == members) {
     for (std::size_t i = 1; i < members && ended_.ok(); ++i) {
       if (round.what[i] == round.what[0]) continue;
-      end_all(failed_precondition(fmt::format("participant {} comes to {}, participant {} to {}",
-                                              round.group[0], round.what[0], round.group[i],
-                                              round.what[i])));
+      end_all(failed_precondition(
+          fmt::format("participant {} comes to {}, participant {} to {} (all must run the same "
+                      "operations, in the same order and on the same sizes)",
+                      round.group[0], round.what[0], round.group[i], round.what[i])));
     }
     if (!ended_.ok()) {
       round.come = 0;  // nobody starts

@@ -176,7 +176,9 @@ TEST(MeetingPlace, WhoComesForSomethingElseIsNamed) {
                       nothing);
   });
   for (const Status& status : statuses) {
-    EXPECT_EQ(status.message(), "participant 0 comes to sum, participant 1 to product");
+    EXPECT_EQ(status.message(),
+              "participant 0 comes to sum, participant 1 to product (all must run the same "
+              "operations, in the same order and on the same sizes)");
   }
 }
 
