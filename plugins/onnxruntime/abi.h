@@ -34,7 +34,6 @@ struct MemoryInfo;
 struct MemoryDevice;
 struct DataTransfer;
 struct SyncStream;
-struct OtherApi;  // a table of functions
 
 // The functions of one version, in the order of functions.def's numbers.
 struct ApiBase {
@@ -47,7 +46,6 @@ enum ErrorCode : int {
   kInvalidArgument = 2,
   kRuntimeException = 6,
   kNotImplemented = 9,
-  kEpFail = 11,
 };
 
 enum AttributeType : int {
@@ -63,7 +61,7 @@ enum AttributeType : int {
 
 enum DeviceType : int { kCpu = 0 };
 enum ValueKind : int { kTensor = 1 };
-enum LogLevel : int { kVerbose = 0, kInfo = 1, kWarning = 2, kError = 3 };
+enum LogLevel : int { kInfo = 1 };
 enum Compatibility : int { kNotApplicable = 0 };
 
 struct FusionOptions {
