@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms against their definition, and functions of linear algebra against what they
-// promise. Programs of JAX with JAX's results are in tests/c_api/jax_programs.
+// Functions of linear algebra against what they promise. Programs of JAX with JAX's results are in
+// tests/c_api/jax_programs.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/calls/call.h"
-#include "kernels/cpu/fourier/transform.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text/text.h"
@@ -18,42 +16,6 @@
 
 namespace plimsoll::kernels {
 namespace {
-
-using Complex = LineTransform::Complex;
-
-std::vector<Complex> by_definition(const std::vector<Complex>& x, bool inverse) {
-  const std::size_t n = x.size();
-  std::vector<Complex> made(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    for (std::size_t j = 0; j < n; ++j) {
-      const double angle = (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(j * k % n) /
-                           static_cast<double>(n);
-      made[k] += x[j] * Complex(std::cos(angle), std::sin(angle));
-    }
-  }
-  return made;
-}
-
-TEST(Fourier, AgreesWithItsDefinitionAtEveryLength) {
-  std::vector<std::size_t> lengths = {127, 128, 210, 242, 509, 1009};
-  for (std::size_t n = 1; n <= 70; ++n) lengths.push_back(n);
-  for (const std::size_t n : lengths) {
-    std::vector<Complex> x(n), y(n);
-    for (std::size_t j = 0; j < n; ++j) {
-      x[j] = {std::sin(static_cast<double>(3 * j + 1)), std::cos(static_cast<double>(j * j))};
-    }
-    for (const bool inverse : {false, true}) {
-      const LineTransform transform(n, inverse);
-      std::vector<Complex> work(transform.work_elements());
-      transform.run(x.data(), y.data(), work.data());
-      const std::vector<Complex> expected = by_definition(x, inverse);
-      for (std::size_t k = 0; k < n; ++k) {
-        EXPECT_LT(std::abs(y[k] - expected[k]), 1e-11 * static_cast<double>(n))
-            << n << " at " << k << (inverse ? " inverse" : "");
-      }
-    }
-  }
-}
 
 TEST(LibraryCall, ReadsOptionsOfTypedCalls) {
   const auto options =

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <kissfft/kissfft.hh>
 #include <numbers>
+#include <utility>
 #include <vector>
+
+#include "kernels/cpu/fourier/stages.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -13,78 +15,129 @@ namespace {
 // A radix costs its square; from here on the convolution is quicker.
 constexpr std::size_t kLargestRadix = 61;
 
-std::size_t largest_prime_factor(std::size_t n) {
-  std::size_t largest = 1;
-  for (std::size_t p = 2; p * p <= n; ++p) {
-    for (; n % p == 0; n /= p) largest = p;
-  }
-  return std::max(largest, n);
+// The radices of n, those with a butterfly first; the last one may be a large prime.
+std::vector<std::size_t> radices_of(std::size_t n) {
+  std::vector<std::size_t> radices;
+  const auto take = [&](std::size_t radix) {
+    for (; n % radix == 0; n /= radix) radices.push_back(radix);
+  };
+  for (const std::size_t radix : {4, 2, 3, 5}) take(radix);
+  for (std::size_t p = 7; p * p <= n; p += 2) take(p);
+  if (n > 1) radices.push_back(n);
+  return radices;
 }
 
 }  // namespace
 
 struct LineTransform::Plan {
-  Plan(std::size_t n, bool inverse) : forward(n, inverse) {}
+  std::vector<FourierStage> stages;
 
-  // Of the line itself, or of the power of two that it is convolved in.
-  kissfft<double> forward;
-  // Radices above 5 write to memory of the plan's own: it is copied for every run.
-  bool has_own_memory = false;
-  // Bluestein's: exp(s i pi j^2 / n), and the transform of its conjugate, wrapped around.
-  std::vector<Complex> chirp, filter;
-  std::unique_ptr<const kissfft<double>> backward;
-
-  void run(const Complex* in, Complex* out) const {
-    if (!has_own_memory) return forward.transform(in, out);
-    const kissfft<double> own = forward;
-    own.transform(in, out);
+  Plan(std::size_t n, const std::vector<std::size_t>& radices) {
+    for (const std::size_t radix : radices) {
+      n /= radix;
+      stages.emplace_back(static_cast<std::int64_t>(radix), static_cast<std::int64_t>(n));
+    }
   }
 };
+
+struct LineTransform::Convolution {
+  LineTransform padded;
+  // exp(-pi i j^2 / n), and the transform of its conjugate, wrapped around, over the padded length.
+  std::vector<double> chirp_re, chirp_im, filter_re, filter_im;
+
+  explicit Convolution(std::size_t n) : padded(padded_length(n)) {
+    const std::size_t length = padded.length();
+    std::vector<double> wrapped(2 * length), work(padded.work_doubles());
+    const ComplexLines conjugate = ComplexLines::at(wrapped.data(), length, 1);
+    for (std::size_t j = 0; j < n; ++j) {
+      // j^2 modulo 2n, so that the angle stays exact.
+      const RootOfUnity chirp(j * j % (2 * n), 2 * n);
+      chirp_re.push_back(chirp.re);
+      chirp_im.push_back(chirp.im);
+      for (const std::size_t place : {j, (length - j) % length}) {
+        conjugate.re[place] = chirp.re;
+        conjugate.im[place] = -chirp.im;
+      }
+    }
+    const ComplexLines made = padded.run(conjugate, 1, work.data());
+    const double scale = 1 / static_cast<double>(length);
+    for (std::size_t j = 0; j < length; ++j) {
+      filter_re.push_back(made.re[j] * scale);
+      filter_im.push_back(made.im[j] * scale);
+    }
+  }
+
+  static std::size_t padded_length(std::size_t n) {
+    std::size_t length = 1;
+    while (length < 2 * n - 1) length *= 2;
+    return length;
+  }
+
+  void run(ComplexLines data, std::int64_t lines, double* work) const;
+};
+
+namespace {
+
+// to[j] = from[j] * by[j], for j below n, in each line.
+void multiply(ComplexLines from, const std::vector<double>& by_re, const std::vector<double>& by_im,
+              std::int64_t lines, ComplexLines to) {
+  std::int64_t at = 0;
+  for (std::size_t j = 0; j < by_re.size(); ++j) {
+    for (std::int64_t line = 0; line < lines; ++line, ++at) {
+      const double re = from.re[at], im = from.im[at];
+      to.re[at] = re * by_re[j] - im * by_im[j];
+      to.im[at] = re * by_im[j] + im * by_re[j];
+    }
+  }
+}
+
+}  // namespace
+
+void LineTransform::Convolution::run(ComplexLines data, std::int64_t lines, double* work) const {
+  const std::int64_t numbers = static_cast<std::int64_t>(padded.length()) * lines;
+  double* const one = work;
+  double* const other = work + 2 * numbers;
+  const ComplexLines in = ComplexLines::at(one, padded.length(), lines);
+  multiply(data, chirp_re, chirp_im, lines, in);
+  const std::int64_t filled = static_cast<std::int64_t>(chirp_re.size()) * lines;
+  std::fill(in.re + filled, in.re + numbers, 0.0);
+  std::fill(in.im + filled, in.im + numbers, 0.0);
+  const ComplexLines spectrum = padded.run(in, lines, other);
+  multiply(spectrum, filter_re, filter_im, lines, spectrum);
+  double* const rest = spectrum.re == in.re ? other : one;
+  const ComplexLines out = padded.run(spectrum.exchanged(), lines, rest).exchanged();
+  multiply(out, chirp_re, chirp_im, lines, data);
+}
 
 LineTransform::~LineTransform() = default;
 LineTransform::LineTransform(LineTransform&&) noexcept = default;
 
-LineTransform::LineTransform(std::size_t n, bool inverse) : length_(n) {
-  const std::size_t largest = largest_prime_factor(n);
-  if (largest <= kLargestRadix) {
-    auto plan = std::make_unique<Plan>(n, inverse);
-    plan->has_own_memory = largest > 5 || n == 1;
-    plan_ = std::move(plan);
-    return;
+LineTransform::LineTransform(std::size_t n) : length_(n) {
+  const std::vector<std::size_t> radices = radices_of(n);
+  if (!radices.empty() && radices.back() > kLargestRadix) {
+    convolution_ = std::make_unique<const Convolution>(n);
+  } else {
+    plan_ = std::make_unique<const Plan>(n, radices);
   }
-  std::size_t padded = 1;
-  while (padded < 2 * n - 1) padded *= 2;
-  auto plan = std::make_unique<Plan>(padded, false);
-  plan->backward = std::make_unique<const kissfft<double>>(padded, true);
-  std::vector<Complex> wrapped(padded);
-  const double sign = inverse ? 1 : -1;
-  for (std::size_t j = 0; j < n; ++j) {
-    // j^2 modulo 2n, so that the angle stays exact.
-    const std::size_t square = j * j % (2 * n);
-    const double angle =
-        sign * std::numbers::pi * static_cast<double>(square) / static_cast<double>(n);
-    plan->chirp.emplace_back(std::cos(angle), std::sin(angle));
-    wrapped[j] = wrapped[(padded - j) % padded] = std::conj(plan->chirp[j]);
-  }
-  plan->filter.resize(padded);
-  plan->forward.transform(wrapped.data(), plan->filter.data());
-  plan_ = std::move(plan);
 }
 
-std::size_t LineTransform::work_elements() const { return 2 * plan_->filter.size(); }
+std::size_t LineTransform::work_doubles() const {
+  return convolution_ ? 4 * convolution_->padded.length() : 2 * length_;
+}
 
-void LineTransform::run(const Complex* in, Complex* out, Complex* work) const {
-  if (plan_->filter.empty()) return plan_->run(in, out);
-  const std::size_t padded = plan_->filter.size();
-  Complex* const a = work;
-  Complex* const b = work + padded;
-  for (std::size_t j = 0; j < length_; ++j) a[j] = in[j] * plan_->chirp[j];
-  std::fill(a + length_, a + padded, Complex(0));
-  plan_->forward.transform(a, b);
-  for (std::size_t j = 0; j < padded; ++j) b[j] *= plan_->filter[j];
-  plan_->backward->transform(b, a);
-  const double scale = 1 / static_cast<double>(padded);
-  for (std::size_t j = 0; j < length_; ++j) out[j] = a[j] * plan_->chirp[j] * scale;
+ComplexLines LineTransform::run(ComplexLines data, std::int64_t lines, double* work) const {
+  if (convolution_) {
+    convolution_->run(data, lines, work);
+    return data;
+  }
+  ComplexLines from = data, to = ComplexLines::at(work, length_, lines);
+  std::int64_t stride = lines;
+  for (const FourierStage& stage : plan_->stages) {
+    stage.run(from, to, stride);
+    std::swap(from, to);
+    stride *= stage.radix;
+  }
+  return from;
 }
 
 }  // namespace plimsoll::kernels
