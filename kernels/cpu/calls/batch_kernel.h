@@ -49,11 +49,19 @@ struct BatchTask {
   }
 };
 
-// From rows to columns, as the library has its matrices, and back.
+// From rows to columns, as the library has its matrices, and back; in blocks that stay in cache,
+// whichever side they are read or written from.
 template <typename T>
 void to_columns(const T* rows, std::int64_t m, std::int64_t n, T* columns) {
-  for (std::int64_t i = 0; i < m; ++i) {
-    for (std::int64_t j = 0; j < n; ++j) columns[j * m + i] = rows[i * n + j];
+  constexpr std::int64_t kBlock = 64 / sizeof(T) > 8 ? 64 / sizeof(T) : 8;
+  for (std::int64_t i = 0; i < m; i += kBlock) {
+    const std::int64_t i_end = std::min(m, i + kBlock);
+    for (std::int64_t j = 0; j < n; j += kBlock) {
+      const std::int64_t j_end = std::min(n, j + kBlock);
+      for (std::int64_t y = j; y < j_end; ++y) {
+        for (std::int64_t x = i; x < i_end; ++x) columns[y * m + x] = rows[x * n + y];
+      }
+    }
   }
 }
 template <typename T>

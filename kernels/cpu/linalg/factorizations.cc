@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/linalg/triangular.h"
+#include "kernels/cpu/blas/triangle.h"
 
 namespace plimsoll::kernels {
 
@@ -22,10 +22,6 @@ Result<Trsm<T>> Trsm<T>::create(const LibraryCall& call) {
   const int order = made.side == 'L' ? made.m : made.n;
   PLIMSOLL_RETURN_IF_ERROR(call.expect_operand<T>(0, made.dims({order, order})));
   PLIMSOLL_RETURN_IF_ERROR(call.expect_result<T>(0, b));
-  if (made.transposes() || made.conjugates()) {
-    made.a_at = made.scratch.template add<T>(static_cast<std::int64_t>(order) * order);
-  }
-  made.panel_at = made.scratch.template add<T>(order * Triangle<T>::panel_columns());
   return made;
 }
 
@@ -33,58 +29,19 @@ Result<Trsm<T>> Trsm<T>::create(const LibraryCall& call) {
 template <typename T>
 void Trsm<T>::solve(const BatchTask& task) const {
   if (is_empty()) return;
-  const bool is_left = side == 'L';
-  const std::int64_t order = is_left ? m : n, count = is_left ? n : m;
-  const T* a = task.operand<T>(0, order * order);
-  if (transposes() || conjugates()) {
-    T* const made = task.memory<T>(a_at);
-    if (transposes()) {
-      to_columns(a, order, order, made);
-    } else {
-      std::copy_n(a, order * order, made);
-    }
-    if constexpr (lapack::kIsComplex<T>) {
-      for (T* one = made; conjugates() && one != made + order * order; ++one)
-        *one = std::conj(*one);
-    }
-    a = made;
-  }
-  const Triangle<T> triangle{a, order, (uplo == 'L') != transposes(), diag == 'U'};
-  const std::int64_t width = Triangle<T>::panel_columns();
+  const std::int64_t order = side == 'L' ? m : n;
   const T* const b = task.operand<T>(1, elements());
   T* const x = task.result<T>(0, elements());
-  T* const panel = task.memory<T>(panel_at);
-  Real<T>* const parts = reinterpret_cast<Real<T>*>(panel);
-  constexpr std::int64_t kParts = lapack::kIsComplex<T> ? 2 : 1;
-  const std::int64_t row_step = is_left ? n : 1, column_step = is_left ? 1 : n;
-  for (std::int64_t first = 0; first < count; first += width) {
-    const std::int64_t columns = std::min(width, count - first);
-    if (columns < width) std::fill_n(panel, order * width, T{});
-    for (std::int64_t i = 0; i < order; ++i) {
-      Real<T>* const row = parts + i * width * kParts;
-      const T* const from = b + i * row_step + first * column_step;
-      for (std::int64_t j = 0; j < columns; ++j) {
-        if constexpr (lapack::kIsComplex<T>) {
-          row[j] = from[j * column_step].real();
-          row[width + j] = from[j * column_step].imag();
-        } else {
-          row[j] = from[j * column_step];
-        }
-      }
-    }
-    triangle.solve(panel);
-    for (std::int64_t i = 0; i < order; ++i) {
-      const Real<T>* const row = parts + i * width * kParts;
-      T* const to = x + i * row_step + first * column_step;
-      for (std::int64_t j = 0; j < columns; ++j) {
-        if constexpr (lapack::kIsComplex<T>) {
-          to[j * column_step] = T(row[j], row[width + j]);
-        } else {
-          to[j * column_step] = row[j];
-        }
-      }
-    }
+  if (x != b) std::copy_n(b, elements(), x);
+  blas::MatrixView<const T> a{task.operand<T>(0, order * order), order, order, order, 1};
+  blas::Half half{uplo == 'L', diag == 'U'};
+  if (trans == 'C') a = a.conjugated();
+  if ((side == 'R') != (trans != 'N')) {
+    a = a.transposed();
+    half = half.transposed();
   }
+  const blas::MatrixView<T> unknowns{x, m, n, n, 1};
+  blas::solve<T>(half, a, side == 'L' ? unknowns : unknowns.transposed());
 }
 
 template <typename T>

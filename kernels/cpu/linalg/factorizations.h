@@ -13,11 +13,7 @@ namespace plimsoll::kernels {
 template <typename T>
 struct Trsm : MatrixSolver {
   char side = 'L', uplo = 'L', trans = 'N', diag = 'N';
-  std::int64_t a_at = 0, panel_at = 0;
 
-  // What is done to `a` before x stands on its right.
-  bool transposes() const { return (side == 'R') != (trans != 'N'); }
-  bool conjugates() const { return trans == 'C' && lapack::kIsComplex<T>; }
   static Result<Trsm> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
 };
