@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random.h"
 #include "tests/kernels/kernel_harness.h"
@@ -117,6 +119,36 @@ TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
                                                  init});
   }
   EXPECT_GT(pooled, 400);
+}
+
+// Around the numbers of lines and of elements that go on together.
+TEST(WindowKernels, RunningSumsAreTheInterpretersAtEverySize) {
+  for (const char* dtype : {"f32", "bf16", "s32", "f64"}) {
+    for (const char* fold : {"add", "maximum", "minimum"}) {
+      for (const int rows : {1, 7, 8, 9, 25}) {
+        for (const int length : {1, 15, 16, 17, 50}) {
+          const std::string element = dtype;
+          const std::string array =
+              element + "[" + std::to_string(rows) + "," + std::to_string(length) + "]";
+          const std::string text =
+              "f {\n  a = " + element + "[] parameter(0)\n  b = " + element +
+              "[] parameter(1)\n  ROOT c = " + element + "[] " + fold +
+              "(a, b)\n}\nENTRY e {\n  x = " + array + " parameter(0)\n  i = " + element +
+              "[] parameter(1)\n  ROOT r = " + array + " reduce-window(x, i), window={size=1x" +
+              std::to_string(length) + " pad=0_0x" + std::to_string(length - 1) +
+              "_0}, to_apply=f\n}\n";
+          SCOPED_TRACE(text);
+          const auto module = ir::parse_module(text);
+          ASSERT_TRUE(module.ok()) << module.status().to_string();
+          const ir::Instruction& root = *(*module)->entry()->root();
+          ir::Literal init(root.operand(1)->shape());
+          init.set(0, 1);
+          expect_same_as_interpreter(
+              root, {small_integers(root.shape(), static_cast<unsigned>(rows)), init});
+        }
+      }
+    }
+  }
 }
 
 TEST(WindowKernels, AMaximumOfZerosIsPositiveWhereOneOfThemIs) {

@@ -189,7 +189,7 @@ std::vector<LibraryConvolution> library_convolutions(const ir::Instruction& inst
         window *= c.weights.dims[d + 1];
         positions *= c.dst.dims[d];
       }
-      cost += window < positions ? -1 : 2;
+      cost += window < positions ? -1 : window < 4 * positions ? 2 : 8;
       if (c.src.dims[1] == 1 && 4 * window >= positions) cost += 8;
     }
     // Where the window is reversed already, the gradient's direction needs no reversed copy.

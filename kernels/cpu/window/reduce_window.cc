@@ -16,6 +16,8 @@ namespace plimsoll::kernels {
 namespace {
 
 constexpr std::int64_t kLanes = ScalarProgram::kLanes;
+// Running sums of single elements that go on side by side.
+constexpr int kScannedLines = 8;
 
 // The running values of up to kLanes neighbouring windows, for a reducer with a loop of its own.
 template <typename T, Combiner kKind>
@@ -45,6 +47,33 @@ class TypedFold {
       if (pending_ > 0) flush(lanes);
     }
     for (std::int64_t i = 0; i < lanes; ++i) out_[offset + i] = static_cast<T>(values_[i]);
+  }
+  // Lines of `length` elements that start at `begins`, each running by itself: none waits for the
+  // one before it.
+  void scan_lines(const std::int64_t* begins, std::int64_t length, std::int64_t stride) {
+    // Some of each at a time: lines a power of two apart do not stay in the cache together.
+    constexpr std::int64_t kBlock = 16;
+    Value running[kScannedLines], block[kBlock][kScannedLines];
+    std::fill_n(running, kScannedLines, init_);
+    for (std::int64_t first = 0; first < length; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, length - first);
+      for (int line = 0; line < kScannedLines; ++line) {
+        const T* const from = in_ + begins[line] + first * stride;
+        for (std::int64_t i = 0; i < count; ++i) {
+          block[i][line] = static_cast<Value>(from[i * stride]);
+        }
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        for (int line = 0; line < kScannedLines; ++line) {
+          running[line] = combine<kKind>(running[line], block[i][line]);
+          block[i][line] = running[line];
+        }
+      }
+      for (int line = 0; line < kScannedLines; ++line) {
+        T* const to = out_ + begins[line] + first * stride;
+        for (std::int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(block[i][line]);
+      }
+    }
   }
 
  private:
@@ -191,7 +220,13 @@ class ReduceWindow final : public KernelBase {
       device::parallel_for(axis.out_size == 0 ? 0 : lines, grain,
                            [&](std::int64_t begin, std::int64_t end) {
                              auto fold = make_fold();
-                             for (std::int64_t i = begin; i < end; ++i) scan(fold, axis, i);
+                             std::int64_t i = begin;
+                             if constexpr (requires { fold.scan_lines(nullptr, 0, 0); }) {
+                               for (; width == 1 && i + kScannedLines <= end; i += kScannedLines) {
+                                 scan_together(fold, axis, i);
+                               }
+                             }
+                             for (; i < end; ++i) scan(fold, axis, i);
                            });
       return;
     }
@@ -236,22 +271,34 @@ class ReduceWindow final : public KernelBase {
     fold.store(out, lanes);
   }
 
-  template <typename Fold>
-  void scan(Fold& fold, const WindowAxisGeometry& along, std::int64_t item) const {
-    const std::int64_t lane = item % chunks_ * kLanes;
-    const std::int64_t lanes = std::min(kLanes, geometry_.lanes - lane);
-    std::int64_t rest = item / chunks_, at = lane;
+  // Where line `item` begins.
+  std::int64_t line_begin(const WindowAxisGeometry& along, std::int64_t item) const {
+    std::int64_t rest = item / chunks_, at = item % chunks_ * kLanes;
     for (std::size_t d = geometry_.axes.size(); d-- > 0;) {
       const WindowAxisGeometry& axis = geometry_.axes[d];
       if (&axis == &along) continue;
       at += rest % axis.out_size * axis.out_stride;
       rest /= axis.out_size;
     }
+    return at;
+  }
+
+  template <typename Fold>
+  void scan(Fold& fold, const WindowAxisGeometry& along, std::int64_t item) const {
+    const std::int64_t lanes = std::min(kLanes, geometry_.lanes - item % chunks_ * kLanes);
+    std::int64_t at = line_begin(along, item);
     fold.start(lanes);
     for (std::int64_t i = 0; i < along.out_size; ++i, at += along.out_stride) {
       fold.take(at, lanes);
       fold.store(at, lanes);
     }
+  }
+
+  template <typename Fold>
+  void scan_together(Fold& fold, const WindowAxisGeometry& along, std::int64_t first) const {
+    std::int64_t begins[kScannedLines];
+    for (int line = 0; line < kScannedLines; ++line) begins[line] = line_begin(along, first + line);
+    fold.scan_lines(begins, along.out_size, along.out_stride);
   }
 
   WindowGeometry geometry_;
