@@ -4,7 +4,8 @@
 
 One JSON object goes to standard output, a table to standard error: rows as they are measured, then all of them, what we lose
 first. `over_X` is X's time by ours: above 1 we are faster. Every row says on which processor it was measured, and how many other
-programs wanted one (`load`: the system's load average of a minute, the sides' own threads included).
+programs wanted one (`load`: the system's load average of a minute, the sides' own threads included). `share`: of what the
+machine does in the same rounds, a triad's bytes per second or a large f32 product's operations.
 """
 
 import argparse
@@ -155,6 +156,50 @@ class Sides:
             torch_side((case.compiled_torch or whole)(), "torch_compiled")
 
 
+class Limits:
+    """What the machine does at most: programs of ours that are run between the sides."""
+
+    PROGRAMS = {
+        "triad": (
+            "HloModule triad\nENTRY e {\n  b = f32[16777216] parameter(0)\n  c = f32[16777216] parameter(1)\n"
+            "  s = f32[] constant(3)\n  f = f32[16777216] broadcast(s), dimensions={}\n"
+            "  p = f32[16777216] multiply(f, c)\n  ROOT a = f32[16777216] add(b, p)\n}\n",
+            (16777216,),
+            3 * 4 * 16777216,
+        ),
+        "product": (
+            "HloModule product\nENTRY e {\n  a = f32[1536,1536] parameter(0)\n  b = f32[1536,1536] parameter(1)\n"
+            "  ROOT c = f32[1536,1536] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+            (1536, 1536),
+            2 * 1536**3,
+        ),
+    }
+
+    def __init__(self, folder):
+        import numpy as np
+
+        self.folders = {}
+        for name, (text, shape, _) in self.PROGRAMS.items():
+            self.folders[name] = f"{folder}/limit_{name}"
+            os.makedirs(self.folders[name])
+            with open(f"{self.folders[name]}/program.hlo", "w") as f:
+                f.write(text)
+            for i in range(2):
+                np.save(f"{self.folders[name]}/{i}.npy", np.random.default_rng(i).random(shape, dtype=np.float32))
+
+    def load(self, plimsoll):
+        for name, folder in self.folders.items():
+            plimsoll.ask("load", f"limit_{name}", f"{folder}/program.hlo", folder)
+            plimsoll.ask("run", f"limit_{name}", 2)
+        self.plimsoll = plimsoll
+
+    def seconds(self, name):
+        return min(self.plimsoll.ask("run", f"limit_{name}", 2)["seconds"])
+
+    def per_second(self, name, seconds):
+        return self.PROGRAMS[name][2] / seconds
+
+
 def processor():
     """Its name, or the machine's kind where the system does not say."""
     try:
@@ -166,22 +211,25 @@ def processor():
         return platform.machine()
 
 
-HEADING = ("case", "ms", "GB/s", "eager", "compiled", "jax", "best compiled", "load", "agrees")
+HEADING = ("case", "ms", "GB/s", "Gflop/s", "share", "eager", "compiled", "jax", "best compiled", "load", "agrees")
+LINE = "%-34s %9s %7s %7s %6s %7s %9s %7s %14s %6s %7s"
 
 
 def print_row(row):
     number = lambda key: "%.2f" % row[key] if key in row else "-"
     print(
-        "%-32s %9.3f %7s %7s %9s %7s %14s %6.1f %7s"
+        LINE
         % (
             row["case"],
-            row["milliseconds"]["plimsoll"],
+            "%.3f" % row["milliseconds"]["plimsoll"],
             number("gb_per_s"),
+            number("gflop_per_s"),
+            number("share"),
             number("over_torch_eager"),
             number("over_torch_compiled"),
             number("over_jax"),
             number("over_best_compiled"),
-            row["load"],
+            "%.1f" % row["load"],
             "yes" if row["agree"] else "NO %.1e" % max(row["difference"].values()),
         ),
         file=sys.stderr,
@@ -189,11 +237,15 @@ def print_row(row):
     )
 
 
-def measure(case, sides, rounds, seconds_per_round):
+def measure(case, sides, limits, rounds, seconds_per_round):
     load = os.getloadavg()[0]
     once = {name: min(run(2)) for name, run in sides.runs.items()}
     times = {name: [] for name in sides.runs}
+    limit = "triad" if case.bytes else "product" if case.flops else None
+    at_most = []
     for _ in range(rounds):
+        if limit:
+            at_most.append(limits.seconds(limit))
         for name, run in sides.runs.items():
             time.sleep(0.03)  # until the threads of the side before sleep, too
             run(1)
@@ -209,8 +261,10 @@ def measure(case, sides, rounds, seconds_per_round):
         "load": max(load, os.getloadavg()[0]),
         "processor": processor(),
     }
-    if case.bytes:
-        row["gb_per_s"] = case.bytes / medians["plimsoll"] * 1e-9
+    if limit:
+        done = (case.bytes or case.flops) / medians["plimsoll"]
+        row["gb_per_s" if case.bytes else "gflop_per_s"] = done * 1e-9
+        row["share"] = done / limits.per_second(limit, statistics.median(at_most))
     for name, value in medians.items():
         if name != "plimsoll":
             row["over_" + name] = value / medians["plimsoll"]
@@ -242,17 +296,22 @@ def main():
     torch.set_num_threads(flags.threads)
     import cases
     import networks
+    import product_cases
+    import row_cases
 
+    everything = cases.cases() + row_cases.cases() + product_cases.cases() + networks.networks()
     plimsoll = Plimsoll(flags.build, flags.threads)
     rows = []
-    print("%-32s %9s %7s %7s %9s %7s %14s %6s %7s" % HEADING, file=sys.stderr)
+    print(LINE % HEADING, file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases.cases() + networks.networks():
+        limits = Limits(folder)
+        limits.load(plimsoll)
+        for case in everything:
             if flags.only and not any(word in case.name for word in flags.only.split(",")):
                 continue
             try:
                 sides = Sides(case, plimsoll, f"{folder}/{case.name}", not flags.no_torch_compile)
-                row = measure(case, sides, flags.rounds, flags.round_seconds)
+                row = measure(case, sides, limits, flags.rounds, flags.round_seconds)
             except Exception as error:  # one side's failure is a row, not the end
                 rows.append({"case": case.name, "error": str(error)[:2000]})
                 print(f"{case.name}: {str(error)[:300]}", file=sys.stderr)
@@ -260,13 +319,14 @@ def main():
             finally:
                 if plimsoll.process.poll() is not None:
                     plimsoll = Plimsoll(flags.build, flags.threads)
+                    limits.load(plimsoll)
             plimsoll.ask("drop", case.name)
             rows.append(row)
             print_row(row)
     # What failed is a loss, too.
     rows.sort(key=lambda row: row.get("over_best_compiled", 0.0))
     print(f"\nWhat we lose first, on {processor()}, {flags.threads} threads:", file=sys.stderr)
-    print("%-32s %9s %7s %7s %9s %7s %14s %6s %7s" % HEADING, file=sys.stderr)
+    print(LINE % HEADING, file=sys.stderr)
     for row in rows:
         print_row(row) if "error" not in row else print(f"{row['case']}: failed", file=sys.stderr)
     versions = {"jax": jax.__version__, "torch": torch.__version__}
