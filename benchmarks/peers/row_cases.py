@@ -104,9 +104,9 @@ def cases():
 
     add("rope", [heads, cosines, sines], rotate(jnp.concatenate), rotate(torch.cat), n, BOTH)
 
-    # 4,096 tokens, a vocabulary of 32,000: the mean loss, and its gradient by the logits.
-    logits = draw(20, (4096, 32000), scale=4)
-    labels = np.random.default_rng(21).integers(0, 32000, 4096, dtype=np.int32)
+    # 1,024 tokens, a vocabulary of 32,000: the mean loss, and its gradient by the logits.
+    logits = draw(20, (1024, 32000), scale=4)
+    labels = np.random.default_rng(21).integers(0, 32000, 1024, dtype=np.int32)
 
     def loss_jax(x, labels):
         chosen = jnp.take_along_axis(x, labels[:, None], axis=-1, mode="clip")[:, 0]

@@ -35,17 +35,22 @@ TEST(Fuse, CopiesBroadcastsAndConstantsIntoEveryUser) {
 }
 
 // A polynomial of 40 terms, longer than one kernel, whose constants all stand before it.
-TEST(Fuse, ReadsNoConstantAsAnArrayWhereverItStands) {
-  std::string constants, terms = "y0 = f32[64] multiply(x, x)\n";
-  for (int i = 0; i < 40; ++i) {
+// ((x x + c0) x + c1) x + ...: two operations for each of the constants, which all stand in front.
+std::unique_ptr<ir::Module> polynomial(int terms) {
+  std::string constants, text = "y0 = f32[64] multiply(x, x)\n";
+  for (int i = 0; i < terms; ++i) {
     const std::string n = std::to_string(i), next = std::to_string(i + 1);
     constants += "c" + n + " = f32[] constant(" + n + ".5)\n b" + n + " = f32[64] broadcast(c" + n +
                  "), dimensions={}\n";
-    terms += "t" + n + " = f32[64] multiply(y" + n + ", x)\n y" + next + " = f32[64] add(t" + n +
-             ", b" + n + ")\n";
+    text += "t" + n + " = f32[64] multiply(y" + n + ", x)\n y" + next + " = f32[64] add(t" + n +
+            ", b" + n + ")\n";
   }
-  auto module = parse("HloModule m\nENTRY e {\n x = f32[64] parameter(0)\n" + constants + terms +
-                      "ROOT r = f32[64] negate(y40)\n}");
+  return parse("HloModule m\nENTRY e {\n x = f32[64] parameter(0)\n" + constants + text +
+               "ROOT r = f32[64] negate(y" + std::to_string(terms) + ")\n}");
+}
+
+TEST(Fuse, ReadsNoConstantAsAnArrayWhereverItStands) {
+  const auto module = polynomial(100);
   ASSERT_TRUE(fuse(*module).value());
   const ir::Computation& entry = *module->entry();
   EXPECT_GT(count(entry, ir::Opcode::fusion), 1);
@@ -58,6 +63,13 @@ TEST(Fuse, ReadsNoConstantAsAnArrayWhereverItStands) {
           << instruction->name() << " reads " << operand->name();
     }
   }
+}
+
+// Of what is spelled out in some hundred operations, with as many constants.
+TEST(Fuse, MakesOneKernelOfALongFunction) {
+  const auto module = polynomial(60);
+  ASSERT_TRUE(fuse(*module).value());
+  EXPECT_EQ(count(*module->entry(), ir::Opcode::fusion), 1);
 }
 
 TEST(Fuse, RepeatsWhatIsCheaperThanStoringIt) {

@@ -75,16 +75,12 @@ class VerticalFusion {
       place(instruction);
     }
     for (Instruction* const operand : instruction.operands()) {
-      if (!is_spread_constant(*operand)) continue;
+      if (!is_spread_constant(*operand) || operand->is_root()) continue;
       const auto& users = operand->users();
       std::size_t& seen = users_seen_[operand];
       while (seen < users.size() && visited_.contains(users[users.size() - 1 - seen])) ++seen;
       if (seen == users.size()) visit(*operand);
     }
-  }
-  static bool is_spread_constant(const Instruction& instruction) {
-    return instruction.opcode() == Opcode::broadcast &&
-           instruction.operand(0)->opcode() == Opcode::constant && !instruction.is_root();
   }
 
   void place(Instruction& instruction) {
@@ -279,7 +275,7 @@ class VerticalFusion {
   // The group with `added` as further members; nothing when they can't be.
   std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
     std::vector<Instruction*> members = groups_[at(group)].members;
-    if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
+    if (fused_size(members) + fused_size(added) > kMaxFusedInstructions) return {};
     const std::int64_t bytes = narrow_ ? bytes_read(members, standing_) : 0;
     members.insert(members.end(), added.begin(), added.end());
     if (narrow_ && bytes_read(members, standing_) > bytes) return {};

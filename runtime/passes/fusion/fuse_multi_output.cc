@@ -219,7 +219,7 @@ class MultiOutputFusion {
     body.finish(results);
     auto profile = profile_of_kernel(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
-        body.computation()->instruction_count() > 2 * kMaxFusedInstructions ||
+        fused_size(kernel_members(*body.computation())) > kMaxFusedInstructions ||
         profile->seconds > ahead(0).kernel->profile.seconds + ahead(k).kernel->profile.seconds) {
       return false;
     }

@@ -327,7 +327,7 @@ class RowFusion {
   // A row fusion; or a reduction with an epilogue, on the way to one.
   static bool is_good(const Computation& body, const std::vector<Instruction*>& results) {
     const std::vector<Instruction*> members = kernel_members(body);
-    if (members.empty() || members.size() > 2 * static_cast<std::size_t>(kMaxFusedInstructions)) {
+    if (members.empty() || fused_size(members) > kMaxFusedInstructions) {
       return false;
     }
     if (const auto rows = examine_row_fusion(members, results)) {

@@ -404,6 +404,17 @@ bool is_free(const Instruction& instruction) {
   }
 }
 
+bool is_spread_constant(const Instruction& instruction) {
+  return instruction.opcode() == Opcode::broadcast &&
+         instruction.operand(0)->opcode() == Opcode::constant;
+}
+
+std::size_t fused_size(std::span<Instruction* const> members) {
+  return static_cast<std::size_t>(
+      std::count_if(members.begin(), members.end(),
+                    [](const Instruction* member) { return !is_spread_constant(*member); }));
+}
+
 std::vector<Instruction*> large_operands(const Instruction& instruction) {
   std::vector<Instruction*> large;
   for (Instruction* operand : instruction.operands()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,8 +11,10 @@
 
 namespace plimsoll::passes {
 
-// Bounds that keep kernels small enough to compile quickly.
-inline constexpr int kMaxFusedInstructions = 64;
+// Bounds that keep kernels small enough to compile quickly. A function that its author's compiler
+// spelled out in arithmetic (erfc: some 60 operations, in a GELU's gradient beside 20 others)
+// should be one kernel: cut in two, all that its halves share goes through memory.
+inline constexpr std::size_t kMaxFusedInstructions = 128;
 inline constexpr int kMaxFusionInputs = 32;
 inline constexpr int kMaxFusionOutputs = 8;
 
@@ -23,6 +26,11 @@ inline constexpr double kMaxEvaluations = 4096;
 bool is_fusible(const ir::Instruction& instruction);
 // No more than an index, wherever it is read: broadcast, iota, constants, reshape, slice.
 bool is_free(const ir::Instruction& instruction);
+
+// A broadcast of a constant: a number in the code of whatever kernel reads it.
+bool is_spread_constant(const ir::Instruction& instruction);
+// How many of these count for kMaxFusedInstructions: all but spread constants.
+std::size_t fused_size(std::span<ir::Instruction* const> members);
 
 // The distinct operands with at least as many elements as the result; what is generated, not read
 // (broadcast, iota, constant), is left out.

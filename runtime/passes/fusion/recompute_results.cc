@@ -270,7 +270,7 @@ class ResultRecomputation {
     if (!merge_equal_instructions(*body.computation(), classes_).ok()) return {};
     auto profile = profile_of_kernel(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
-        body.computation()->instruction_count() > 2 * kMaxFusedInstructions) {
+        fused_size(kernel_members(*body.computation())) > kMaxFusedInstructions) {
       return {};
     }
     return Candidate{std::move(body), results, std::move(*profile)};

@@ -16,7 +16,7 @@ using ir::Opcode;
 constexpr std::int64_t kLeastBytes = 65536;
 
 // One number in all elements, made out of nothing.
-bool is_spread_constant(const Instruction& value) {
+bool holds_one_number(const Instruction& value) {
   if (!value.shape().is_array() || value.shape().byte_size() < kLeastBytes) return false;
   if (value.opcode() == Opcode::fusion) return value.operands().empty();
   return value.opcode() == Opcode::broadcast && value.operand(0)->opcode() == Opcode::constant;
@@ -54,7 +54,7 @@ bool give_own_starts(Computation& computation) {
     if (state->opcode() != Opcode::tuple || state->users().size() != 1) continue;
     for (int leaf = 0; leaf < state->operand_count(); ++leaf) {
       Instruction* const start = state->operand(leaf);
-      if (!is_spread_constant(*start) || uses_of(*start) < 2 || !changes(**loop, leaf)) continue;
+      if (!holds_one_number(*start) || uses_of(*start) < 2 || !changes(**loop, leaf)) continue;
       Instruction* const own = computation.add_clone(*start, start->operands(), start->name());
       if (start->opcode() == Opcode::fusion) {
         own->set_called_computations(
