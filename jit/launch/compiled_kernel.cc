@@ -10,6 +10,33 @@
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::jit {
+namespace {
+
+// Long enough that the calls do not count, short enough that what one phase read is in the cache
+// for the next.
+constexpr double kTurnSeconds = 1e-6;
+
+std::int64_t units_in(double seconds, double unit_seconds) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(seconds / unit_seconds)));
+}
+
+// Pieces of equal shape that are stored side by side: phases that do not depend on each other,
+// whose units with the same number stand in the same rows, and may well read the same.
+bool are_pieces(const KernelGraph& graph, const std::vector<device::KernelPhase>& phases) {
+  if (graph.roots().size() != 1 || graph.roots()[0].is_input() || phases.size() < 2) return false;
+  const ir::Instruction& root = *graph.roots()[0].instruction;
+  if (root.opcode() != ir::Opcode::concatenate) return false;
+  return std::all_of(root.operands().begin(), root.operands().end(),
+                     [&](const ir::Instruction* operand) {
+                       return operand->shape() == root.operand(0)->shape();
+                     }) &&
+         std::all_of(phases.begin(), phases.end(), [&](const device::KernelPhase& phase) {
+           return phase.units == phases[0].units;
+         });
+}
+
+}  // namespace
+
 CompiledKernel::CompiledKernel(const KernelGraph& graph, const KernelObject& object,
                                std::shared_ptr<const NativeCode> code)
     : name_(kernel_name(graph)),
@@ -21,9 +48,9 @@ CompiledKernel::CompiledKernel(const KernelGraph& graph, const KernelObject& obj
     const Phase& phase = object.phases[i];
     phases_.push_back({code_->entry(i), phase.units, 1, phase.unit_seconds, phase.unless_input,
                        phase.unless_output, phase.run_elements, phase.own_inputs});
-    grains_.push_back(std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::ceil(device::kPieceSeconds / phase.unit_seconds))));
+    grains_.push_back(units_in(device::kPieceSeconds, phase.unit_seconds));
   }
+  takes_turns_ = are_pieces(graph, phases_);
   for (const ir::Instruction* table : graph.tables()) {
     tables_.push_back(table->attributes().literal);
     table_pointers_.push_back(tables_.back()->bytes().data());
@@ -43,6 +70,10 @@ Status CompiledKernel::launch(device::Stream&, const device::KernelArguments& ar
     with_tables.insert(with_tables.end(), table_pointers_.begin(), table_pointers_.end());
     inputs = with_tables.data();
   }
+  if (takes_turns_) {
+    take_turns(inputs, arguments);
+    return ok_status();
+  }
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const device::KernelPhase& phase = phases_[i];
     if (phase.unless_input >= 0 &&
@@ -60,6 +91,22 @@ Status CompiledKernel::launch(device::Stream&, const device::KernelArguments& ar
     });
   }
   return ok_status();
+}
+
+void CompiledKernel::take_turns(const void* const* inputs,
+                                const device::KernelArguments& arguments) const {
+  double unit_seconds = 0;
+  for (const device::KernelPhase& phase : phases_) unit_seconds += phase.unit_seconds;
+  const std::int64_t turn = units_in(kTurnSeconds, unit_seconds);
+  device::parallel_for(phases_[0].units, units_in(device::kPieceSeconds, unit_seconds),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; i += turn) {
+                           for (const device::KernelPhase& phase : phases_) {
+                             phase.run(inputs, arguments.outputs.data(), arguments.workspace, i,
+                                       std::min(end, i + turn));
+                           }
+                         }
+                       });
 }
 
 }  // namespace plimsoll::jit

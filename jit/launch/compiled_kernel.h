@@ -12,7 +12,8 @@
 
 namespace plimsoll::jit {
 
-// Machine code that runs phase after phase, each shared out to the threads of the pool.
+// Machine code that runs phase after phase, each shared out to the threads of the pool; pieces of
+// equal shape, which a concatenate puts side by side, in turns.
 class CompiledKernel final : public device::PhasedKernel {
  public:
   CompiledKernel(const KernelGraph& graph, const KernelObject& object,
@@ -28,11 +29,15 @@ class CompiledKernel final : public device::PhasedKernel {
   std::size_t output_count() const override { return output_count_; }
 
  private:
+  // Runs all phases on some units, then on the next ones.
+  void take_turns(const void* const* inputs, const device::KernelArguments& arguments) const;
+
   std::string name_;
   std::size_t input_count_, output_count_;
   std::int64_t workspace_bytes_;
   std::vector<device::KernelPhase> phases_;
   std::vector<std::int64_t> grains_;
+  bool takes_turns_ = false;
   std::shared_ptr<const NativeCode> code_;
   std::vector<std::shared_ptr<const ir::Literal>> tables_;
   std::vector<const void*> table_pointers_;

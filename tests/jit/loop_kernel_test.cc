@@ -57,6 +57,31 @@ TEST(LoopKernel, TransposesTilesAndTheirEdges) {
       "= f32[40,20] fusion(p, q, b), kind=kLoop, calls=f }");
 }
 
+// Pieces of which each reads both halves of its rows, in few and in many units.
+TEST(LoopKernel, PutsPiecesOfEqualShapeSideBySide) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (const char* rows : {"1", "7", "900"}) {
+      for (const int half : {5, 32, 70}) {
+        SCOPED_TRACE(std::string(dtype) + rows + " " + std::to_string(half));
+        const auto array = [&](int columns) {
+          return std::string(dtype) + "[3," + rows + "," + std::to_string(columns) + "]";
+        };
+        const std::string piece = array(half), whole = array(2 * half);
+        const std::string width = std::to_string(half), end = std::to_string(2 * half);
+        const std::string before = "slice={[0:3], [0:" + std::string(rows) + "], [";
+        check("f { x = " + whole + " parameter(0)\n y = " + piece + " parameter(1)\n a = " + piece +
+              " slice(x), " + before + "0:" + width + "]}\n b = " + piece + " slice(x), " + before +
+              width + ":" + end + "]}\n c = " + piece + " multiply(a, y)\n d = " + piece +
+              " subtract(c, b)\n e = " + piece + " multiply(b, y)\n g = " + piece +
+              " add(e, a)\n ROOT r = " + whole +
+              " concatenate(d, g), dimensions={2} }\nENTRY e { x = " + whole +
+              " parameter(0)\n y = " + piece + " parameter(1)\n ROOT r = " + whole +
+              " fusion(x, y), kind=kLoop, calls=f }");
+      }
+    }
+  }
+}
+
 TEST(LoopKernel, FillsThePaddingOfEveryDimension) {
   for (const char* dtype : {"f32", "bf16", "s8"}) {
     const std::string d = dtype;
