@@ -2,6 +2,7 @@
 #include "jit/emit/elementwise.h"
 
 #include "jit/emit/vector_math.h"
+#include "runtime/base/math/bfloat16.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -48,6 +49,9 @@ Value* reduce_precision(Builder& b, Value* x, int exponent, int mantissa, int to
 }
 
 Value* float_unary(Builder& b, const ir::Instruction& instruction, Value* x, DType dtype) {
+  if (dtype == DType::bf16 && instruction.opcode() == Opcode::logistic) {
+    return math::bf16::logistic(EmittedF32{{&b, x}}).value;
+  }
   if (instruction.opcode() != Opcode::reduce_precision) {
     return emit_function(b, instruction.opcode(), {x}, dtype);
   }
