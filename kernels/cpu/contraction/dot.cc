@@ -207,23 +207,31 @@ class VectorDot final : public DotKernel {
   }
 };
 
-// Every dtype, by tiles widened to the accumulator's type.
+// Every dtype, by tiles widened to the accumulator's type. Up to 160 KiB of a thread's stack.
 class BlockedDot final : public DotKernel {
  public:
   explicit BlockedDot(const ir::Instruction& instruction)
       : DotKernel(instruction, "dot.blocked", device::KernelOrigin::own) {}
 
  private:
+  static constexpr std::int64_t kHighTileRows = 128, kManyTiles = 16;
+
   Status multiply(const void* lhs, const void* rhs, void* out, void*) const override {
     visit_accumulator(accumulator_of(lhs_dtype_, rhs_dtype_, result_dtype_), [&](auto zero) {
       using Acc = decltype(zero);
-      const std::int64_t m_tiles = (shape_.m + kTileRows - 1) / kTileRows;
       const std::int64_t n_tiles = (shape_.n + kTileColumns - 1) / kTileColumns;
+      // High tiles pack the right operand less often, where there are enough of them for all
+      // threads.
+      const bool is_large = shape_.batch * n_tiles * (shape_.m / kHighTileRows) >= kManyTiles;
+      const std::int64_t tile_rows = is_large ? kHighTileRows : kTileRows;
+      const std::int64_t m_tiles = (shape_.m + tile_rows - 1) / tile_rows;
       const std::int64_t tiles = shape_.batch * m_tiles * n_tiles;
       const std::int64_t grain = std::max<std::int64_t>(1, 64 / shape_.k);
       device::parallel_for(tiles, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t tile = begin; tile < end; ++tile) {
-          run_tile<Acc>(tile / (m_tiles * n_tiles), tile / n_tiles % m_tiles * kTileRows,
+          const std::int64_t row = tile / n_tiles % m_tiles * tile_rows;
+          const std::int64_t rows = std::min(tile_rows, shape_.m - row);
+          run_tile<Acc>(tile / (m_tiles * n_tiles), row, static_cast<int>(rows),
                         tile % n_tiles * kTileColumns, lhs, rhs, out);
         }
       });
@@ -232,12 +240,12 @@ class BlockedDot final : public DotKernel {
   }
 
   template <typename Acc>
-  void run_tile(std::int64_t b, std::int64_t m0, std::int64_t n0, const void* lhs, const void* rhs,
-                void* out) const {
-    const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, shape_.m - m0));
+  void run_tile(std::int64_t b, std::int64_t m0, int rows, std::int64_t n0, const void* lhs,
+                const void* rhs, void* out) const {
     const int columns = static_cast<int>(std::min<std::int64_t>(kTileColumns, shape_.n - n0));
-    alignas(64) Acc acc[kTileRows * kTileColumns] = {};
-    alignas(64) Acc left[kTileRows * kTileDepth];
+    alignas(64) Acc acc[kHighTileRows * kTileColumns];
+    alignas(64) Acc left[kHighTileRows * kTileDepth];
+    std::fill_n(acc, rows * kTileColumns, Acc{});
     alignas(64) Acc right[kTileDepth * kTileColumns] = {};
     for (std::int64_t k0 = 0; k0 < shape_.k; k0 += kTileDepth) {
       const int depth = static_cast<int>(std::min<std::int64_t>(kTileDepth, shape_.k - k0));
@@ -264,9 +272,14 @@ class BlockedDot final : public DotKernel {
       const auto* from = static_cast<const decltype(zero)*>(data) + at;
       // Neighbours one after the other; along rows in a loop for vectors.
       if (view.column_stride != 1 && view.row_stride == 1) {
-        for (int j = 0; j < columns; ++j) {
-          const auto* const column = from + j * view.column_stride;
-          for (int i = 0; i < rows; ++i) to[i * width + j] = widen<Acc>(column[i]);
+        constexpr int kBlock = 8;
+        for (int j = 0; j < columns; j += kBlock) {
+          const int j_end = std::min(columns, j + kBlock);
+          for (int i = 0; i < rows; ++i) {
+            Acc* const row_to = to + i * width;
+            const auto* const row = from + i;
+            for (int y = j; y < j_end; ++y) row_to[y] = widen<Acc>(row[y * view.column_stride]);
+          }
         }
         return;
       }

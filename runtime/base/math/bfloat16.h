@@ -4,8 +4,8 @@
 #include "runtime/base/math/parts.h"
 
 // Functions of f32 value types that hold bf16 numbers, for readers that round the result to bf16:
-// they get the bf16 that the function of the same name gives (transcendental.h), for less work. There
-// are 65,536 numbers, which a test goes through.
+// they get the bf16 that the function of the same name gives (transcendental.h), for less work.
+// There are 65,536 numbers, which a test goes through.
 namespace plimsoll::math::bf16 {
 
 template <typename V>
