@@ -10,6 +10,7 @@
 #include "collectives/chunk_stream.h"
 #include "collectives/chunks.h"
 #include "collectives/reduce_run.h"
+#include "collectives/speeds.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/index.h"
 
@@ -66,7 +67,7 @@ bool is_inline(std::span<const Chunk> chunks) {
   return chunks.size() == 1 && chunks[0].bytes <= kMostInline;
 }
 
-enum class CallKind : std::uint64_t { all_reduce, reduce_scatter, exchange };
+enum class CallKind : std::uint64_t { all_reduce, reduce_scatter, exchange, elsewhere };
 
 std::uint64_t hash_call(const Communicator::Call& call, CallKind kind,
                         std::span<const Communicator::Reduce> arrays) {
@@ -433,66 +434,44 @@ void ProcessCommunicator::forget() {
   halves_.clear();
 }
 
-namespace {
-
-// The larger one of two.
-class LargestDouble final : public device::Reduction {
- public:
-  std::int64_t element_bytes() const override { return sizeof(double); }
-  std::int64_t running_bytes() const override { return sizeof(double); }
-  void begin(void* running, const void* elements, std::int64_t count) const override {
-    std::memcpy(running, elements, at(count) * sizeof(double));
-  }
-  void add(void* running, const void* elements, std::int64_t count) const override {
-    auto* const a = static_cast<double*>(running);
-    const auto* const b = static_cast<const double*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) a[i] = std::max(a[i], b[i]);
-  }
-  void end(void* elements, const void* running, std::int64_t count) const override {
-    std::memcpy(elements, running, at(count) * sizeof(double));
-  }
-};
-
-}  // namespace
-
-// The least of several times each: what else the machines do only adds to them.
 Status ProcessCommunicator::measure_speeds() {
   if (participants_ == 1) return ok_status();
-  constexpr int kSmall = 12, kLarge = 4;
-  constexpr std::int64_t kSmallBytes = 8, kMostBytes = 256 << 10, kMostOfAll = 8 << 20;
-  const std::int64_t others = participants_ - 1;
-  const std::int64_t large = std::clamp(kMostOfAll / others / 64 * 64, 2 * kMostInline, kMostBytes);
-  std::vector<std::int64_t> group;
-  for (std::int64_t i = 0; i < participants_; ++i) group.push_back(i);
-  const Call call{"the measurement of messages", group, at(participant_)};
+  const std::int64_t large = large_message(participants_, 2 * kMostInline, 256 << 10, 8 << 20);
   std::vector<std::byte> out(at(large)), in(at(participants_ * large));
-  const auto least_seconds = [&](int rounds, std::int64_t bytes) -> Result<double> {
-    std::vector<Rows> sends, receives;
-    for (std::int64_t m = 0; m < participants_; ++m) {
-      sends.push_back(one_row(out.data(), 0, bytes));
-      receives.push_back(one_row(in.data(), m * bytes, (m + 1) * bytes));
-    }
-    double least = 0;
-    for (int i = 0; i < rounds; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      PLIMSOLL_RETURN_IF_ERROR(exchange(call, sends, receives));
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      least = i == 0 ? took.count() : std::min(least, took.count());
-    }
-    return least;
-  };
-  PLIMSOLL_ASSIGN_OR_RETURN(const double small, least_seconds(kSmall, kSmallBytes));
-  PLIMSOLL_ASSIGN_OR_RETURN(const double longer, least_seconds(kLarge, large));
-  constexpr double kFastest = 1e-12;  // a byte, where both took as long
-  const double mine[] = {
-      std::max(small / static_cast<double>(others), 1e-9),
-      std::max((longer - small) / static_cast<double>(others * large), kFastest)};
-  double all[2] = {};
-  const LargestDouble largest;
-  const Reduce array{mine, all, 1, 2, &largest};
-  PLIMSOLL_RETURN_IF_ERROR(all_reduce(call, std::span(&array, 1)));
-  speeds_ = Speeds{all[0], 1 / all[1]};
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      speeds_, collectives::measure_speeds(*this, *this, {out.data(), in.data(), large}));
   return ok_status();
+}
+
+Status ProcessCommunicator::look(const Call& call) {
+  if (has_left_) return broken_;
+  const Peers::Failure failure = peers_->failure();
+  if (!failure.told.ok()) return failure.told;
+  return failure.lost < 0 ? ok_status() : waited(Waited::ended, failure.lost, call);
+}
+
+Status ProcessCommunicator::agree(const Call& call, std::uint64_t words,
+                                  std::span<const Rows> sends, std::span<const Rows> receives) {
+  const std::size_t members = call.group.size();
+  const auto extents_for = [&](std::span<const Rows> all, std::size_t m) {
+    std::vector<Extent> extents;
+    for (std::size_t i = m; i < all.size(); i += members) {
+      extents.push_back({all[i].count * all[i].bytes, 1});
+    }
+    return extents;
+  };
+  std::vector<Lane> lanes;
+  for (std::size_t m = 0; m < members; ++m) {
+    if (m == call.self) continue;
+    Lane& lane = lanes.emplace_back();
+    lane.peer = call.group[m];
+    lane.member = m;
+    lane.send_extents = extents_for(sends, m);
+    lane.receive_extents = extents_for(receives, m);
+    lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
+  }
+  const std::uint64_t hash = combine_hash(hash_call(call, CallKind::elsewhere, {}), words);
+  return run(call, lanes, hash, [](Traffic&) { return ok_status(); });
 }
 
 Status ProcessCommunicator::exchange(const Call& call, std::span<const Rows> sends,

@@ -45,8 +45,15 @@ class ProcessCommunicator final : public device::Communicator {
   Status exchange(const Call& call, std::span<const device::Rows> sends,
                   std::span<const device::Rows> receives) override;
 
-  // Finds out how fast messages are, and agrees with the others on the slowest: a call that all
-  // make at the same place. Some messages of 8 bytes, and a few of up to 256 KiB, to each other.
+  // Comes to a call whose data goes another way: waits for the members, as calls do, and checks
+  // that all have come for the same, that `words` are the same, and that each sends what the other
+  // one takes. No data is looked at. `sends` and `receives` as of `exchange`, or none.
+  Status agree(const Call& call, std::uint64_t words, std::span<const device::Rows> sends,
+               std::span<const device::Rows> receives);
+  // What has gone wrong elsewhere by now. Never waits.
+  Status look(const Call& call);
+
+  // What messages take (speeds.h): to be called by all at the same place.
   Status measure_speeds();
   std::optional<Speeds> speeds() const override { return speeds_; }
 

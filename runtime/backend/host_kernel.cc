@@ -9,6 +9,7 @@
 #include "kernels/cpu/calls/custom_call.h"
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cuda/cuda_stream.h"
 #include "runtime/ir/participants.h"
@@ -47,10 +48,8 @@ void add_bytes(const ir::Shape& shape, std::vector<std::int64_t>& bytes) {
 
 HostKernel::HostKernel(std::shared_ptr<const device::Kernel> kernel,
                        std::vector<std::int64_t> input_bytes,
-                       std::vector<std::int64_t> output_bytes, bool on_launching_thread)
-    : kernel_(std::move(kernel)),
-      name_("host." + kernel_->name()),
-      on_launching_thread_(on_launching_thread) {
+                       std::vector<std::int64_t> output_bytes, Place place_of_work)
+    : kernel_(std::move(kernel)), name_("host." + kernel_->name()), place_(place_of_work) {
   place(input_bytes, inputs_);
   place(output_bytes, outputs_);
   workspace_ = staging_bytes_;
@@ -80,7 +79,26 @@ Result<std::shared_ptr<const device::Kernel>> HostKernel::create(
   add_bytes(instruction.shape(), outputs);
   return std::shared_ptr<const device::Kernel>(std::make_shared<HostKernel>(
       std::move(kernel), std::move(inputs), std::move(outputs),
-      meets_others || kernels::is_custom_call_registered(instruction)));
+      meets_others                                      ? Place::among_participants
+      : kernels::is_custom_call_registered(instruction) ? Place::launching_thread
+                                                        : Place::stream));
+}
+
+Status HostKernel::launch_on_device(device::Stream& stream,
+                                    const device::KernelArguments& arguments) const {
+  device::Communicator* const communicator = stream.communicator();
+  device::Communicator* const on_device =
+      place_ == Place::among_participants && communicator != nullptr
+          ? communicator->on_device(stream)
+          : nullptr;
+  if (on_device == nullptr) return unimplemented("'" + name_ + "' on the device");
+  // What a kernel keeps for itself is the host's.
+  std::vector<std::byte> workspace(at(kernel_->workspace_bytes()));
+  stream.set_communicator(on_device);
+  const Status status =
+      kernel_->launch(stream, {arguments.inputs, arguments.outputs, workspace.data()});
+  stream.set_communicator(communicator);
+  return status;
 }
 
 Status HostKernel::launch(device::Stream& stream, const device::KernelArguments& arguments) const {
@@ -88,6 +106,10 @@ Status HostKernel::launch(device::Stream& stream, const device::KernelArguments&
     return internal_error(fmt::format("'{}' was given {} inputs and {} outputs, wants {} and {}",
                                       name_, arguments.inputs.size(), arguments.outputs.size(),
                                       inputs_.size(), outputs_.size()));
+  }
+  if (const Status met = launch_on_device(stream, arguments);
+      met.code() != StatusCode::unimplemented) {
+    return met;
   }
   auto& on = static_cast<device::cuda::CudaStream&>(stream);
   auto staged = on.staging(staging_bytes_);
@@ -109,7 +131,7 @@ Status HostKernel::launch(device::Stream& stream, const device::KernelArguments&
     work->outputs.push_back(arguments.outputs[i] == nullptr ? nullptr
                                                             : staging + outputs_[i].offset);
   }
-  if (on_launching_thread_) {
+  if (place_ != Place::stream) {
     PLIMSOLL_RETURN_IF_ERROR(stream.synchronize());
     PLIMSOLL_RETURN_IF_ERROR(work->run());
   } else {

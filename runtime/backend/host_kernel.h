@@ -19,12 +19,14 @@ namespace plimsoll::backend {
 //
 // What may not run there runs on the launching thread instead, which waits for the stream: kernels
 // that meet other participants, as functions that a GPU calls may not wait for each other, and
-// users' functions, which may call the driver.
+// users' functions, which may call the driver. Participants that meet on the device
+// (device::Communicator::on_device) do so with the arrays as they are, where they can.
 class HostKernel final : public device::Kernel {
  public:
+  enum class Place : std::uint8_t { stream, launching_thread, among_participants };
   // `bytes` of each input and output; 0: nothing to be copied.
   HostKernel(std::shared_ptr<const device::Kernel> kernel, std::vector<std::int64_t> input_bytes,
-             std::vector<std::int64_t> output_bytes, bool on_launching_thread = false);
+             std::vector<std::int64_t> output_bytes, Place place = Place::stream);
   // Of an instruction, whose kernel on the CPU this is. UNIMPLEMENTED for halves of transfers
   // between participants, which use their arrays after the launch.
   static Result<std::shared_ptr<const device::Kernel>> create(
@@ -38,11 +40,13 @@ class HostKernel final : public device::Kernel {
   struct Array {
     std::int64_t bytes = 0, offset = 0;  // in the staging memory
   };
+  // UNIMPLEMENTED, before anything is done, where there is no way but over the host.
+  Status launch_on_device(device::Stream& stream, const device::KernelArguments& arguments) const;
   void place(const std::vector<std::int64_t>& bytes, std::vector<Array>& arrays);
 
   const std::shared_ptr<const device::Kernel> kernel_;
   const std::string name_;
-  const bool on_launching_thread_;
+  const Place place_;
   std::vector<Array> inputs_, outputs_;
   std::int64_t workspace_ = 0, staging_bytes_ = 0;
 };

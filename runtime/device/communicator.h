@@ -15,6 +15,19 @@
 
 namespace plimsoll::device {
 
+class Stream;
+
+// What of reductions libraries know, too: how two elements are combined, and what they are.
+struct KnownReduction {
+  enum class Combine : std::uint8_t { sum, product, maximum, minimum };
+  enum class Element : std::uint8_t { s8, u8, s32, u32, s64, u64, f16, bf16, f32, f64 };
+  Combine combine = Combine::sum;
+  Element element = Element::f32;
+
+  // The same bits in any order, whoever computes it.
+  bool is_exact() const { return element < Element::f16; }
+};
+
 // A reduction's computation on elements of one dtype, over running values that may be wider than
 // they are. Immutable and thread-safe.
 class Reduction {
@@ -26,6 +39,8 @@ class Reduction {
   virtual void begin(void* running, const void* elements, std::int64_t count) const = 0;
   virtual void add(void* running, const void* elements, std::int64_t count) const = 0;
   virtual void end(void* elements, const void* running, std::int64_t count) const = 0;
+  // None: it is this computation alone. Predicates are u8 of 0 and 1.
+  virtual std::optional<KnownReduction> known() const { return std::nullopt; }
 };
 
 // Rows of an array: `count` of them, of `bytes` each, `stride` bytes from one to the next.
@@ -49,6 +64,9 @@ class Communicator {
     std::string_view what;                // names the operation, and is the same for all members
     std::span<const std::int64_t> group;  // participants
     std::size_t self = 0;                 // position of this participant in the group
+    // Of `exchange`: every member sends the same rows to all, which lie one after the other with
+    // the receivers where they are one row.
+    bool sends_the_same = false;
   };
 
   // Arrays of `rows` x members x `row` elements, row-major, from every member.
@@ -68,6 +86,26 @@ class Communicator {
   // `receives[array * members + sender]` says: as many rows of as many bytes.
   virtual Status exchange(const Call& call, std::span<const Rows> sends,
                           std::span<const Rows> receives) = 0;
+
+  // The same participant for arrays in the memory of the stream's device: calls come after what the
+  // stream has been given, and before what it is given from then on; one that the device has no way
+  // to do is UNIMPLEMENTED for all members, before anything is done. For calls until the next
+  // `on_device`. Null: arrays must be the host's.
+  virtual Communicator* on_device(Stream& /*stream*/) { return nullptr; }
+
+  // What host code that works on arrays of calls does to them where they are not in its memory.
+  class Memory {
+   public:
+    virtual ~Memory() = default;
+    virtual Status copy(void* to, const void* from, std::int64_t bytes) = 0;
+    virtual Status clear(void* to, std::int64_t bytes) = 0;
+    // Into host memory; waits for it.
+    virtual Status read(void* to, const void* from, std::int64_t bytes) = 0;
+    // For arrays in host memory.
+    virtual Communicator& host() = 0;
+  };
+  // Null: arrays are in host memory.
+  virtual Memory* memory() { return nullptr; }
 
   // What messages took when participants were connected, by the alpha-beta model; none where they
   // need no connections. The same for all, so that all plan by the same prices.

@@ -82,7 +82,7 @@ const std::vector<Room>& rooms() {
     contract("types of the CUDA driver", {"runtime/device/cuda/driver_types"}, {});
     folder("runtime/device/cuda/libraries", {"runtime/base", "types of the CUDA driver"});
     folder("runtime/device/cuda", {"runtime/device", "runtime/device/cuda/libraries"});
-    folder("collectives", {"runtime/device/cpu", "runtime/ir"});
+    folder("collectives", {"runtime/device/cpu", "runtime/device/cuda", "runtime/ir"});
 
     folder("runtime/memory/tiers", {"runtime/device"});
     folder("runtime/memory/spill", {"runtime/memory/tiers"});

@@ -21,7 +21,11 @@ using ir::Opcode;
 struct CopyLeaves {
   std::vector<LeafCopy> copies;
 
-  Status operator()(device::Stream&, const device::KernelArguments& arguments) const {
+  Status operator()(device::Stream& stream, const device::KernelArguments& arguments) const {
+    if (device::Communicator* const communicator = stream.communicator();
+        communicator != nullptr && communicator->memory() != nullptr) {
+      return copy_on_device(*communicator->memory(), arguments);
+    }
     for (std::size_t i = 0; i < copies.size(); ++i) {
       const LeafCopy& copy = copies[i];
       std::byte* to = static_cast<std::byte*>(arguments.outputs[i]);
@@ -43,6 +47,24 @@ struct CopyLeaves {
                                             copy.to, to + begin * to_bytes, end - begin);
         }
       });
+    }
+    return ok_status();
+  }
+
+  Status copy_on_device(device::Communicator::Memory& memory,
+                        const device::KernelArguments& arguments) const {
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const LeafCopy& copy = copies[i];
+      void* const to = arguments.outputs[i];
+      if (to == nullptr || copy.count == 0) continue;
+      const std::int64_t bytes = copy.count * dtype_bytes(copy.to);
+      const void* const from = copy.input < 0 ? nullptr : arguments.inputs[at(copy.input)];
+      if (from == to) continue;
+      if (!copy.is_of_bytes()) {
+        return internal_error("a start half that converts its operands on a device");
+      }
+      PLIMSOLL_RETURN_IF_ERROR(from == nullptr ? memory.clear(to, bytes)
+                                               : memory.copy(to, from, bytes));
     }
     return ok_status();
   }

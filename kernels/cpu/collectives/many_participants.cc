@@ -90,7 +90,8 @@ class Trades final : public KernelBase {
         gathers_(gathers) {}
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override {
-    PLIMSOLL_ASSIGN_OR_RETURN(const Communicator::Call call, members_.call_of(stream));
+    PLIMSOLL_ASSIGN_OR_RETURN(Communicator::Call call, members_.call_of(stream));
+    call.sends_the_same = gathers_;
     std::vector<Rows> sends, receives;
     for (std::size_t i = 0; i < cuts_.size(); ++i) {
       std::byte* const in = bytes_at(arguments.inputs[i]);
@@ -163,13 +164,20 @@ class Sends final : public KernelBase {
         }
       }
       if (source < 0) {
-        std::memset(arguments.outputs[i], 0, static_cast<std::size_t>(bytes_[i]));
+        PLIMSOLL_RETURN_IF_ERROR(clear(*stream.communicator(), arguments.outputs[i], bytes_[i]));
       }
     }
     return stream.communicator()->exchange(call, sends, receives);
   }
 
  private:
+  static Status clear(Communicator& communicator, void* to, std::int64_t bytes) {
+    Communicator::Memory* const memory = communicator.memory();
+    if (memory != nullptr) return memory->clear(to, bytes);
+    std::memset(to, 0, static_cast<std::size_t>(bytes));
+    return ok_status();
+  }
+
   Members members_;
   std::vector<std::int64_t> bytes_;
   Ways ways_;

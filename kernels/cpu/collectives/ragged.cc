@@ -68,10 +68,20 @@ class RaggedTrades final : public KernelBase {
     if (!is_alone_) {
       PLIMSOLL_ASSIGN_OR_RETURN(call, members_.call_of(stream));
     }
-    Numbers numbers[4];
-    for (std::size_t i = 0; i < 4; ++i) numbers[i] = {dtypes_[i], arguments.inputs[2 + i]};
-    const auto& [begins, sizes, places, expected] = numbers;
+    Communicator::Memory* const memory = is_alone_ ? nullptr : stream.communicator()->memory();
     const std::size_t members = call.group.size(), count = members * updates_;
+    Numbers numbers[4];
+    std::vector<std::uint64_t> read[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      numbers[i] = {dtypes_[i], arguments.inputs[2 + i]};
+      if (memory == nullptr) continue;
+      read[i].resize(count);
+      PLIMSOLL_RETURN_IF_ERROR(
+          memory->read(read[i].data(), numbers[i].data,
+                       static_cast<std::int64_t>(count) * dtype_bytes(dtypes_[i])));
+      numbers[i].data = read[i].data();
+    }
+    const auto& [begins, sizes, places, expected] = numbers;
     auto* const workspace = static_cast<std::byte*>(arguments.workspace);
     auto* const told = reinterpret_cast<Update*>(workspace + told_);
     auto* heard = reinterpret_cast<Update*>(workspace + heard_);
@@ -81,9 +91,6 @@ class RaggedTrades final : public KernelBase {
       return wrong(call, fmt::format("participant {} sends {} rows from row {} on, of {}",
                                      call.group[call.self], sizes[i], begins[i], in_rows_));
     }
-    const auto exchange = [&](const std::vector<Rows>& sends, const std::vector<Rows>& receives) {
-      return stream.communicator()->exchange(call, sends, receives);
-    };
     if (members == 1) {
       heard = told;
     } else {
@@ -93,10 +100,16 @@ class RaggedTrades final : public KernelBase {
         sends.push_back({reinterpret_cast<std::byte*>(told + m * updates_), 1, bytes, bytes});
         receives.push_back({reinterpret_cast<std::byte*>(heard + m * updates_), 1, bytes, bytes});
       }
-      PLIMSOLL_RETURN_IF_ERROR(exchange(sends, receives));
+      Communicator& host = memory == nullptr ? *stream.communicator() : memory->host();
+      PLIMSOLL_RETURN_IF_ERROR(host.exchange(call, sends, receives));
     }
     PLIMSOLL_RETURN_IF_ERROR(check_heard(call, heard, expected));
-    copy_bytes(arguments.outputs[0], arguments.inputs[1], out_rows_ * row_bytes_);
+    if (memory == nullptr) {
+      copy_bytes(arguments.outputs[0], arguments.inputs[1], out_rows_ * row_bytes_);
+    } else if (arguments.outputs[0] != arguments.inputs[1]) {
+      PLIMSOLL_RETURN_IF_ERROR(
+          memory->copy(arguments.outputs[0], arguments.inputs[1], out_rows_ * row_bytes_));
+    }
     std::vector<Rows> sends(count), receives(count);
     for (std::size_t m = 0; m < members; ++m) {
       for (std::size_t k = 0; k < updates_; ++k) {
@@ -105,7 +118,7 @@ class RaggedTrades final : public KernelBase {
         receives[k * members + m] = rows_of(arguments.outputs[0], heard[i].place, heard[i].rows);
       }
     }
-    if (members > 1) return exchange(sends, receives);
+    if (!is_alone_) return stream.communicator()->exchange(call, sends, receives);
     for (std::size_t k = 0; k < updates_; ++k) {
       copy_bytes(receives[k].data, sends[k].data, sends[k].bytes);
     }

@@ -14,6 +14,45 @@
 namespace plimsoll::kernels {
 namespace {
 
+template <typename T>
+constexpr std::optional<device::KnownReduction::Element> known_element() {
+  using Element = device::KnownReduction::Element;
+  if constexpr (std::is_same_v<T, std::int8_t>) return Element::s8;
+  if constexpr (std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>) return Element::u8;
+  if constexpr (std::is_same_v<T, std::int32_t>) return Element::s32;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return Element::u32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return Element::s64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return Element::u64;
+  if constexpr (std::is_same_v<T, Float16>) return Element::f16;
+  if constexpr (std::is_same_v<T, Bfloat16>) return Element::bf16;
+  if constexpr (std::is_same_v<T, float>) return Element::f32;
+  if constexpr (std::is_same_v<T, double>) return Element::f64;
+  return std::nullopt;
+}
+
+// Of predicates "or" is the maximum and "and" the minimum; of wider integers these are of bits.
+template <Combiner kKind, typename T>
+constexpr std::optional<device::KnownReduction::Combine> known_combine() {
+  using Combine = device::KnownReduction::Combine;
+  constexpr bool kIsTruth = std::is_same_v<T, bool>;
+  switch (kKind) {
+    case Combiner::add:
+      return kIsTruth ? Combine::maximum : Combine::sum;
+    case Combiner::multiply:
+      return kIsTruth ? Combine::minimum : Combine::product;
+    case Combiner::maximum:
+      return Combine::maximum;
+    case Combiner::minimum:
+      return Combine::minimum;
+    case Combiner::or_:
+      return kIsTruth ? std::optional(Combine::maximum) : std::nullopt;
+    case Combiner::and_:
+      return kIsTruth ? std::optional(Combine::minimum) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
 template <Combiner kKind, typename T>
 class PlainReduction final : public device::Reduction {
  public:
@@ -37,6 +76,12 @@ class PlainReduction final : public device::Reduction {
     T* const to = static_cast<T*>(elements);
     const Running* const from = static_cast<const Running*>(running);
     for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+  }
+  std::optional<device::KnownReduction> known() const override {
+    constexpr auto kCombine = known_combine<kKind, T>();
+    constexpr auto kElement = known_element<T>();
+    if constexpr (!kCombine || !kElement) return std::nullopt;
+    return device::KnownReduction{*kCombine, *kElement};
   }
 };
 

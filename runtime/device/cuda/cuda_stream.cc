@@ -235,6 +235,23 @@ Status CudaStream::fill_word(void* to, std::uint32_t value) {
   return context_->call(&Driver::fill_words, address(to), value, std::size_t{1}, handle_);
 }
 
+Status CudaStream::copy_rows(void* to, std::int64_t to_stride, const void* from,
+                             std::int64_t from_stride, std::int64_t bytes, std::int64_t rows) {
+  if (bytes == 0 || rows == 0) return ok_status();
+  if (rows == 1 || (to_stride == bytes && from_stride == bytes)) {
+    return copy(to, from, bytes * rows, CopyKind::device_to_device);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(device_.count(Call::copy));
+  RowsCopy copied;
+  copied.from = address(from);
+  copied.from_pitch = at(from_stride);
+  copied.to = address(to);
+  copied.to_pitch = at(to_stride);
+  copied.bytes = at(bytes);
+  copied.rows = at(rows);
+  return context_->call(&Driver::copy_rows, &copied, handle_);
+}
+
 Result<std::byte*> CudaStream::staging(std::int64_t bytes) {
   if (captured_ != nullptr) return unimplemented("a graph with work for the host");
   if (bytes <= staging_bytes_) return staging_;

@@ -81,6 +81,7 @@ class CudaStream final : public Stream {
     std::uint32_t grid = 1, block = 1, shared_bytes = 0;
   };
   Status launch_entry(const Entry& entry, std::span<const void*> pointers);
+  CudaDevice& device() const { return device_; }
   // For calls of libraries that take a stream, with the device's context current.
   StreamHandle handle() const { return handle_; }
   bool is_capturing() const { return captured_ != nullptr; }
@@ -89,6 +90,10 @@ class CudaStream final : public Stream {
   // Device memory of one byte or, at a multiple of four, one word.
   Status fill(void* to, std::byte value, std::int64_t bytes);
   Status fill_word(void* to, std::uint32_t value);
+  // `rows` rows of `bytes` each, which lie so many bytes apart, from device memory to device
+  // memory.
+  Status copy_rows(void* to, std::int64_t to_stride, const void* from, std::int64_t from_stride,
+                   std::int64_t bytes, std::int64_t rows);
 
   // For work that the host does in the stream's order.
   //

@@ -94,6 +94,24 @@ struct MemoryProperties {
   unsigned char reserved[4] = {};
 };
 
+// CUDA_MEMCPY2D, from rows in device memory to others.
+struct RowsCopy {
+  static constexpr int kDevice = 2;  // CU_MEMORYTYPE_DEVICE
+  std::size_t from_x = 0, from_y = 0;
+  int from_type = kDevice;
+  const void* from_host = nullptr;
+  Address from = 0;
+  void* from_array = nullptr;
+  std::size_t from_pitch = 0;  // bytes from one row to the next
+  std::size_t to_x = 0, to_y = 0;
+  int to_type = kDevice;
+  void* to_host = nullptr;
+  Address to = 0;
+  void* to_array = nullptr;
+  std::size_t to_pitch = 0;
+  std::size_t bytes = 0, rows = 0;  // of a row, and how many
+};
+
 // CUmemAccessDesc.
 struct MemoryAccess {
   MemoryLocation location;

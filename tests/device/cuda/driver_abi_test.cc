@@ -92,6 +92,14 @@ static_assert(is_same<kMemoryPinned, CU_MEM_ALLOCATION_TYPE_PINNED>);
 static_assert(is_same<kLocationDevice, CU_MEM_LOCATION_TYPE_DEVICE>);
 static_assert(is_same<kAccessReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE>);
 
+static_assert(sizeof(RowsCopy) == sizeof(CUDA_MEMCPY2D));
+static_assert(offsetof(RowsCopy, from) == offsetof(CUDA_MEMCPY2D, srcDevice));
+static_assert(offsetof(RowsCopy, from_pitch) == offsetof(CUDA_MEMCPY2D, srcPitch));
+static_assert(offsetof(RowsCopy, to_type) == offsetof(CUDA_MEMCPY2D, dstMemoryType));
+static_assert(offsetof(RowsCopy, to) == offsetof(CUDA_MEMCPY2D, dstDevice));
+static_assert(offsetof(RowsCopy, to_pitch) == offsetof(CUDA_MEMCPY2D, dstPitch));
+static_assert(offsetof(RowsCopy, rows) == offsetof(CUDA_MEMCPY2D, Height));
+static_assert(RowsCopy::kDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(sizeof(MemoryProperties) == sizeof(CUmemAllocationProp));
 static_assert(offsetof(MemoryProperties, type) == offsetof(CUmemAllocationProp, type));
 static_assert(offsetof(MemoryProperties, location) == offsetof(CUmemAllocationProp, location));

@@ -50,6 +50,29 @@ DriverResult RecordingDriver::Impl::copy_on_device(Address to, Address from, std
   return enqueue(*stream, std::move(piece));
 }
 
+DriverResult RecordingDriver::Impl::copy_rows(const RowsCopy* copy, StreamHandle stream) {
+  PLIMSOLL_NEEDS_STREAM("cuMemcpy2DAsync", stream);
+  if (copy->from_type != RowsCopy::kDevice || copy->to_type != RowsCopy::kDevice ||
+      copy->from_pitch < copy->bytes || copy->to_pitch < copy->bytes || copy->rows == 0) {
+    return violate(invalid_value, "cuMemcpy2DAsync: types, pitches or rows");
+  }
+  Piece piece{.what = in_bytes("copy rows", copy->bytes * copy->rows)};
+  void* const there = reinterpret_cast<void*>(copy->to);
+  const void* const here = reinterpret_cast<void*>(copy->from);
+  const auto spanned = [&](std::size_t pitch) {
+    return static_cast<std::int64_t>((copy->rows - 1) * pitch + copy->bytes);
+  };
+  piece.touches = {{there, spanned(copy->to_pitch), true}, {here, spanned(copy->from_pitch), true}};
+  piece.run = [=, this, made = *copy] {
+    auto* const to = static_cast<std::byte*>(translated(there));
+    const auto* const from = static_cast<const std::byte*>(translated(here));
+    for (std::size_t row = 0; row < made.rows; ++row) {
+      std::memcpy(to + row * made.to_pitch, from + row * made.from_pitch, made.bytes);
+    }
+  };
+  return enqueue(*stream, std::move(piece));
+}
+
 DriverResult RecordingDriver::Impl::fill_bytes(Address to, unsigned char value, std::size_t count,
                                                StreamHandle stream) {
   PLIMSOLL_NEEDS_STREAM("cuMemsetD8Async", stream);

@@ -50,6 +50,9 @@ struct Piece {
   std::string what;
   std::vector<Touched> touches{};
   std::function<void()> run{};  // of `work`
+  // Whether it may run, of `work` that waits for others than this driver; none: it may. Asked when
+  // all before it is done, any number of times.
+  std::function<bool()> is_ready{};
   EventObject* event = nullptr;
   std::int64_t version = 0;          // of the event
   StreamObject* from = nullptr;      // of `wait`: the stream that records it

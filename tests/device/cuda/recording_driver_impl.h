@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -116,6 +117,7 @@ struct RecordingDriver::Impl {
   bool is_ready(const StreamObject& stream) const {
     if (stream.queue.empty()) return false;
     const Piece& next = stream.queue.front();
+    if (next.is_ready != nullptr) return next.is_ready();
     return next.kind != Piece::Kind::wait || next.event->reached >= next.version;
   }
   // The next piece of a stream; what it waits for comes first.
@@ -126,6 +128,7 @@ struct RecordingDriver::Impl {
       // On the way there this stream may have gone on.
       if (stream.queue.empty() || stream.queue.front().serial != wait.serial) return;
     }
+    if (!is_ready(stream)) return std::this_thread::yield();  // until others have come so far
     const Piece piece = std::move(stream.queue.front());
     stream.queue.pop_front();
     run(piece, stream.number);
