@@ -44,6 +44,7 @@ constexpr std::chrono::milliseconds kLastOutput(500);
 
 struct LaunchFlags {
   int processes = 0;
+  std::string communicator = "gloo";
   std::vector<std::string> command;
 };
 
@@ -137,12 +138,21 @@ ReservedPort reserve_port() {
   ::_exit(127);
 }
 
-std::vector<std::string> environment_of(int rank, int ranks, int port) {
-  const std::vector<std::pair<std::string, std::string>> set{
-      {"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
-      {"WORLD_SIZE", std::to_string(ranks)}, {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
-      {"MASTER_ADDR", "127.0.0.1"},          {"MASTER_PORT", std::to_string(port)},
-      {"PLIMSOLL_COMMUNICATOR", "gloo"}};
+std::vector<std::string> environment_of(int rank, const LaunchFlags& flags, int port) {
+  const int ranks = flags.processes;
+  std::vector<std::pair<std::string, std::string>> set{
+      {"RANK", std::to_string(rank)},
+      {"LOCAL_RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(ranks)},
+      {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(port)},
+      {"PLIMSOLL_COMMUNICATOR", flags.communicator}};
+  // Each takes the GPU of its number.
+  const char* const device = std::getenv("PLIMSOLL_DEVICE");
+  if (flags.communicator == "nccl" && (device == nullptr || *device == '\0')) {
+    set.emplace_back("PLIMSOLL_DEVICE", "cuda");
+  }
   std::vector<std::string> all;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view text(*one);
@@ -175,7 +185,7 @@ Status start(Rank& rank, const LaunchFlags& flags, int port, const sigset_t& sig
     ::fcntl(pipe[0], F_SETFL, O_NONBLOCK);
     ends[i] = Socket(pipe[1]);
   }
-  std::vector<std::string> environment = environment_of(rank.number, flags.processes, port);
+  std::vector<std::string> environment = environment_of(rank.number, flags, port);
   std::vector<std::string> command = flags.command;
   const std::vector<char*> arguments = pointers_of(command), variables = pointers_of(environment);
   const pid_t parent = ::getpid();
@@ -333,6 +343,10 @@ void add_launch(Commands& commands) {
   command->add_option("-n,--processes", flags->processes, "How many")
       ->required()
       ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--communicator", flags->communicator,
+                   "How they meet: gloo, or nccl, each on the GPU of its number")
+      ->check(CLI::IsMember({"gloo", "nccl"}));
   command->prefix_command();
   command->callback([&commands, command, flags] {
     flags->command = command->remaining();

@@ -7,11 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/gloo.h"
+#include "collectives/connect.h"
 #include "collectives/membership.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/index.h"
 #include "runtime/base/sha256.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/text/text.h"
 
 namespace plimsoll::tools {
@@ -43,9 +44,9 @@ Outcome join_processes(const std::string& communicator, const ir::Module& module
     PLIMSOLL_CALL_FAULT(chosen.status());
     kind = *chosen;
   }
-  if (kind != "gloo") return {};
+  if (kind == "local") return {};
   const auto membership = collectives::read_membership();
-  PLIMSOLL_CALL_FAULT(membership.status().with_context("communicator gloo"));
+  PLIMSOLL_CALL_FAULT(membership.status().with_context("communicator " + kind));
   if (membership->world_size != participants) {
     return Outcome::call_fault(invalid_argument(fmt::format(
         "'{}' is a program of {} replicas x {} partitions, and WORLD_SIZE says {} "
@@ -55,7 +56,7 @@ Outcome join_processes(const std::string& communicator, const ir::Module& module
   if (participants == 1) return {};
   processes.first = at(membership->rank);
   processes.count = 1;
-  auto connected = collectives::connect_gloo(*membership);
+  auto connected = collectives::connect_processes(kind, *membership, device::default_device());
   PLIMSOLL_PROGRAM_FAULT(connected.status());
   processes.communicator = std::move(*connected);
   const std::string what = name_of(module);

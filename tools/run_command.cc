@@ -329,9 +329,9 @@ void add_run(Commands& commands) {
   command
       ->add_option(
           "--communicator", flags->communicator,
-          "local: all participants run here; gloo: number RANK of WORLD_SIZE processes does "
-          "[PLIMSOLL_COMMUNICATOR]")
-      ->check(CLI::IsMember({"local", "gloo"}));
+          "local: all participants run here; gloo: number RANK of WORLD_SIZE processes does; nccl: "
+          "the same on GPUs [PLIMSOLL_COMMUNICATOR]")
+      ->check(CLI::IsMember({"local", "gloo", "nccl"}));
   command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return run(*flags, output); };

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/gloo.h"
+#include "collectives/connect.h"
 #include "collectives/local.h"
 #include "collectives/membership.h"
+#include "runtime/base/environment.h"
 #include "runtime/c_api/handles.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/participants.h"
 
 using namespace plimsoll;
@@ -22,16 +24,25 @@ plm_status* plm_communicator_connect(const plm_communicator_options* given,
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "communicator: the output pointer is NULL"));
     collectives::GivenMembership wanted;
+    std::string kind;
     if (given != nullptr) {
       PLIMSOLL_ASSIGN_OR_RETURN(const plm_communicator_options options, c_api::read_options(given));
       if (options.rank >= 0) wanted.rank = options.rank;
       if (options.world_size != 0) wanted.world_size = options.world_size;
       if (options.rendezvous != nullptr) wanted.rendezvous = options.rendezvous;
       wanted.timeout_seconds = options.timeout_seconds;
+      if (options.communicator != nullptr) kind = options.communicator;
     }
     PLIMSOLL_ASSIGN_OR_RETURN(const collectives::Membership membership,
                               collectives::read_membership(wanted));
-    PLIMSOLL_ASSIGN_OR_RETURN(auto connected, collectives::connect_gloo(membership));
+    if (kind.empty()) {
+      PLIMSOLL_ASSIGN_OR_RETURN(kind, choice_variable(Variable::communicator));
+      if (kind == "local") kind = "gloo";
+    }
+    PLIMSOLL_RETURN_IF_ERROR(device::check_device());
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        std::shared_ptr<device::Communicator> connected,
+        collectives::connect_processes(kind, membership, device::default_device()));
     *out = new plm_communicator{std::make_shared<device::SharedCommunicator>(std::move(connected))};
     return ok_status();
   });

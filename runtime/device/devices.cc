@@ -2,6 +2,7 @@
 #include "runtime/device/devices.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -23,11 +24,19 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda";
 
+// Of "cuda", the GPU that launchers mean for this process.
+std::string full_name(std::string_view name) {
+  if (name != kCuda) return std::string(name);
+  const char* const rank = std::getenv("LOCAL_RANK");
+  return std::string(kCuda) + ":" + (rank == nullptr || *rank == '\0' ? "0" : rank);
+}
+
 struct Registry {
   ProcessMutex mutex;
   std::vector<std::shared_ptr<Device>> devices{cpu_device()};
 
-  Result<std::shared_ptr<Device>> find(std::string_view name) {
+  Result<std::shared_ptr<Device>> find(std::string_view asked) {
+    const std::string name = full_name(asked);
     const std::lock_guard lock(mutex);
     std::string names;
     for (const std::shared_ptr<Device>& device : devices) {
@@ -43,8 +52,7 @@ struct Registry {
       }
       why = ": " + opened.status().message();
     }
-    return invalid_argument("device: '" + std::string(name) + "'" + why + " (there is: " + names +
-                            ")");
+    return invalid_argument("device: '" + name + "'" + why + " (there is: " + names + ")");
   }
 };
 

@@ -12,8 +12,8 @@
 namespace plimsoll::device {
 
 // The device of this name: one that is registered, else the GPU that NVIDIA's driver has by it
-// ("cuda:0"), which is registered then. INVALID_ARGUMENT, with the names there are, and with the
-// reason where a GPU can't be used.
+// ("cuda:0"; "cuda" is that of number LOCAL_RANK, else 0), which is registered then.
+// INVALID_ARGUMENT, with the names there are, and with the reason where a GPU can't be used.
 Result<std::shared_ptr<Device>> find_device(std::string_view name);
 
 // The one that PLIMSOLL_DEVICE names, else the CPU; what does not say which device it is for runs

@@ -18,6 +18,8 @@ struct CommunicatorOptions {
   std::int64_t world_size = 0;  // processes; 0: WORLD_SIZE
   std::string rendezvous{};     // tcp://HOST:PORT or file:///FOLDER; empty: the environment's
   double timeout_seconds = 0;   // of every wait; 0: PLIMSOLL_COLLECTIVE_TIMEOUT
+  std::string
+      communicator{};  // "gloo" or, on GPUs, "nccl"; empty: PLIMSOLL_COMMUNICATOR, else gloo
 };
 
 // A participant's way to the others (plm_communicator): a handle; copies share it. A context is
@@ -38,6 +40,7 @@ class Communicator {
     c.world_size = options.world_size;
     c.rendezvous = options.rendezvous.empty() ? nullptr : options.rendezvous.c_str();
     c.timeout_seconds = options.timeout_seconds;
+    c.communicator = options.communicator.empty() ? nullptr : options.communicator.c_str();
     plm_communicator* made = nullptr;
     internal::check(plm_communicator_connect(&c, &made));
     return Communicator(made);

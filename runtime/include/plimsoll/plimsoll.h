@@ -790,14 +790,17 @@ typedef struct plm_communicator_options {
   const char* rendezvous;  // tcp://HOST:PORT, where rank 0 listens, or file:///FOLDER that all
                            // share; NULL: PLIMSOLL_RENDEZVOUS, else MASTER_ADDR and MASTER_PORT
   double timeout_seconds;  // of connecting and of every wait; 0: PLIMSOLL_COLLECTIVE_TIMEOUT
+  // "gloo": over TCP; "nccl": on the GPU that PLIMSOLL_DEVICE names, which contexts work on. NULL:
+  // PLIMSOLL_COMMUNICATOR, else "gloo". The same for all.
+  const char* communicator;
 } plm_communicator_options;
 
 // For `count` participants in this process, each with a context of its own that a thread of its own
 // uses: `out` receives one communicator each, in their order. They read each other's memory.
 PLM_EXPORT plm_status* plm_communicator_create_local(size_t count, plm_communicator** out);
-// Connects to all other processes, through Gloo over TCP, and waits for them. NULL options: all by
-// the environment, as launchers set it. INVALID_ARGUMENT names what is missing; DEADLINE_EXCEEDED
-// who has not come.
+// Connects to all other processes and waits for them. NULL options: all by the environment, as
+// launchers set it. INVALID_ARGUMENT names what is missing; DEADLINE_EXCEEDED who has not come;
+// with "nccl" FAILED_PRECONDITION a device that is no GPU, NOT_FOUND a library that is not there.
 PLM_EXPORT plm_status* plm_communicator_connect(const plm_communicator_options* options,
                                                 plm_communicator** out);
 // 0 and 1 of NULL.
