@@ -112,7 +112,7 @@ void NcclDeviceSide::end(bool well) {
 
 // What others have failed with explains what NCCL has; it may come a little later.
 Status NcclDeviceSide::why(const Call& call, const Status& failed) {
-  constexpr auto kLongest = std::chrono::seconds(1);
+  constexpr auto kLongest = std::chrono::milliseconds(300);
   for (const auto deadline = Clock::now() + kLongest; Clock::now() < deadline;) {
     PLIMSOLL_RETURN_IF_ERROR(host_.look(call));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -155,7 +155,8 @@ NcclParticipants::NcclParticipants(std::int64_t count, const Options& options)
     device::cuda::RecordingOptions recorded;
     recorded.schedule = kSchedules[at(i) % kSchedules.size()];
     recorded.maps_memory = i != 1;
-    gpus_.push_back(std::make_unique<RecordedGpu>(recorded));
+    recorded.module_bytes = 0;
+    gpus_.push_back(std::make_unique<RecordedGpu>(recorded, 0, options.make_kernels));
     nccl_.attach(gpus_.back()->driver);
   }
 }

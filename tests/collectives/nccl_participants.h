@@ -27,6 +27,7 @@ class NcclParticipants {
     std::chrono::duration<double> timeout = std::chrono::seconds(60);
     bool keeps_order = false;
     std::int64_t communicator_bytes = 1 << 20;
+    device::cuda::MakeKernels make_kernels = nullptr;
   };
   NcclParticipants(std::int64_t count, const Options& options);
   ~NcclParticipants();

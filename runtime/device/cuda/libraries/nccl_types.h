@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // Types of NCCL's C interface, declared anew, so that nothing of the library is needed to build.
-// Layouts and numbers are the same from NCCL 2.14 on; tests/collectives/nccl_abi_test.cc compares
+// Layouts and numbers are the same from NCCL 2.14 on; tests/device/cuda/nccl_abi_test.cc compares
 // them with the library's header where there is one.
 namespace plimsoll::device::cuda {
 
