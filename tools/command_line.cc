@@ -71,7 +71,7 @@ std::vector<char*> without_mark(int argc, char** argv) {
       arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
-    if (argument == "-n" || argument == "--processes") ++i;
+    if (argument == "-n" || argument == "--processes" || argument == "--communicator") ++i;
   }
   return arguments;
 }

@@ -16,6 +16,7 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/codec/codec.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -163,13 +164,14 @@ Result<std::shared_ptr<device::KernelProvider>> CudaKernels::cpu() {
   return cpu_;
 }
 
-void CudaKernels::say_on_host(const std::string& operation, const Status& why) {
+void CudaKernels::Said::say(const std::string& device, const std::string& operation,
+                            const Status& why) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!said_on_host_.insert(operation).second) return;
+    const std::lock_guard lock(mutex);
+    if (!operations.insert(operation).second) return;
   }
-  log_line(LogLevel::warning, std::string(device_->name()) + ": '" + operation +
-                                  "' runs on the host, slower (" + why.message() + ")");
+  log_line(LogLevel::warning,
+           device + ": '" + operation + "' runs on the host, slower (" + why.message() + ")");
 }
 
 Result<std::shared_ptr<const device::Kernel>> CudaKernels::on_host(
@@ -185,8 +187,14 @@ Result<std::shared_ptr<const device::Kernel>> CudaKernels::on_host(
   if (!kernel.ok()) return kernel;
   auto made = HostKernel::create(instruction, std::move(*kernel));
   if (!made.ok()) return made.status().with_context(device_->name());
-  say_on_host(operation_name(instruction), why);
-  return made;
+  const std::string name(device_->name()), operation = operation_name(instruction);
+  if (ir::is_meeting(instruction) && ir::topology_of(instruction).participants() > 1) {
+    // Participants may meet on the device.
+    (*made)->say_when_staged([=, said = said_] { said->say(name, operation, why); });
+  } else {
+    said_->say(name, operation, why);
+  }
+  return std::shared_ptr<const device::Kernel>(std::move(*made));
 }
 
 Result<device::CodecKernels> CudaKernels::codec_on_host(const ir::Codec& codec,
@@ -195,7 +203,7 @@ Result<device::CodecKernels> CudaKernels::codec_on_host(const ir::Codec& codec,
   PLIMSOLL_ASSIGN_OR_RETURN(const device::CodecKernels made, cpu->codec(codec, shape));
   const std::vector<std::int64_t> plain{shape.byte_size()},
       encoded{ir::encoded_bytes(codec, shape)};
-  say_on_host("codec " + std::string(ir::to_string(codec.kind)), why);
+  said_->say(std::string(device_->name()), "codec " + std::string(ir::to_string(codec.kind)), why);
   return device::CodecKernels{std::make_shared<HostKernel>(made.encode, plain, encoded),
                               std::make_shared<HostKernel>(made.decode, encoded, plain)};
 }

@@ -71,7 +71,12 @@ class CudaKernels final : public device::KernelProvider {
   Result<device::CodecKernels> codec_on_host(const ir::Codec& codec, const ir::Shape& shape,
                                              const Status& why);
   Result<std::shared_ptr<device::KernelProvider>> cpu();
-  void say_on_host(const std::string& operation, const Status& why);
+  // What has been said of operations that run on the host.
+  struct Said {
+    std::mutex mutex;
+    std::set<std::string> operations;
+    void say(const std::string& device, const std::string& operation, const Status& why);
+  };
 
   const std::shared_ptr<device::cuda::CudaDevice> device_;
   const std::shared_ptr<device::Device> base_;
@@ -85,8 +90,8 @@ class CudaKernels final : public device::KernelProvider {
   // As of the first convolution, as it takes memory; null: there is none.
   std::shared_ptr<const kernels::cuda::ConvolutionLibrary> convolutions_;
   device::KernelStatistics statistics_;
-  std::set<std::string> said_on_host_;           // operations
-  std::shared_ptr<device::KernelProvider> cpu_;  // made when it is needed
+  const std::shared_ptr<Said> said_ = std::make_shared<Said>();  // kernels outlive this
+  std::shared_ptr<device::KernelProvider> cpu_;                  // made when it is needed
 };
 
 }  // namespace plimsoll::backend

@@ -63,7 +63,7 @@ void HostKernel::place(const std::vector<std::int64_t>& bytes, std::vector<Array
   }
 }
 
-Result<std::shared_ptr<const device::Kernel>> HostKernel::create(
+Result<std::shared_ptr<HostKernel>> HostKernel::create(
     const ir::Instruction& instruction, std::shared_ptr<const device::Kernel> kernel) {
   const bool meets_others =
       ir::is_meeting(instruction) && ir::topology_of(instruction).participants() > 1;
@@ -77,11 +77,11 @@ Result<std::shared_ptr<const device::Kernel>> HostKernel::create(
     add_bytes(operand->shape(), inputs);
   }
   add_bytes(instruction.shape(), outputs);
-  return std::shared_ptr<const device::Kernel>(std::make_shared<HostKernel>(
-      std::move(kernel), std::move(inputs), std::move(outputs),
-      meets_others                                      ? Place::among_participants
-      : kernels::is_custom_call_registered(instruction) ? Place::launching_thread
-                                                        : Place::stream));
+  return std::make_shared<HostKernel>(std::move(kernel), std::move(inputs), std::move(outputs),
+                                      meets_others ? Place::among_participants
+                                      : kernels::is_custom_call_registered(instruction)
+                                          ? Place::launching_thread
+                                          : Place::stream);
 }
 
 Status HostKernel::launch_on_device(device::Stream& stream,
@@ -112,6 +112,7 @@ Status HostKernel::launch(device::Stream& stream, const device::KernelArguments&
     return met;
   }
   auto& on = static_cast<device::cuda::CudaStream&>(stream);
+  if (say_ != nullptr) std::call_once(said_, say_);
   auto staged = on.staging(staging_bytes_);
   if (!staged.ok()) return staged.status().with_context("'" + name_ + "'");
   std::byte* const staging = *staged;

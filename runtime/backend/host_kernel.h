@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -27,10 +30,12 @@ class HostKernel final : public device::Kernel {
   // `bytes` of each input and output; 0: nothing to be copied.
   HostKernel(std::shared_ptr<const device::Kernel> kernel, std::vector<std::int64_t> input_bytes,
              std::vector<std::int64_t> output_bytes, Place place = Place::stream);
+  // Calls `say` with the first launch that goes by way of the host.
+  void say_when_staged(std::function<void()> say) { say_ = std::move(say); }
   // Of an instruction, whose kernel on the CPU this is. UNIMPLEMENTED for halves of transfers
   // between participants, which use their arrays after the launch.
-  static Result<std::shared_ptr<const device::Kernel>> create(
-      const ir::Instruction& instruction, std::shared_ptr<const device::Kernel> kernel);
+  static Result<std::shared_ptr<HostKernel>> create(const ir::Instruction& instruction,
+                                                    std::shared_ptr<const device::Kernel> kernel);
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
   device::KernelOrigin origin() const override { return kernel_->origin(); }
@@ -47,6 +52,8 @@ class HostKernel final : public device::Kernel {
   const std::shared_ptr<const device::Kernel> kernel_;
   const std::string name_;
   const Place place_;
+  std::function<void()> say_;
+  mutable std::once_flag said_;
   std::vector<Array> inputs_, outputs_;
   std::int64_t workspace_ = 0, staging_bytes_ = 0;
 };

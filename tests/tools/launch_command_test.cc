@@ -177,6 +177,23 @@ TEST(LaunchCommand, SetsWhatProgramsReadAndPrefixesLines) {
   }
 }
 
+// Each takes the GPU of its number, unless told otherwise, and says where there is none.
+TEST(LaunchCommand, ByNcclEachTakesItsGpu) {
+  const std::string echo =
+      "launch -n 2 --communicator nccl sh -c 'echo $PLIMSOLL_COMMUNICATOR $PLIMSOLL_DEVICE'";
+  EXPECT_EQ(plimsoll(echo, "PLIMSOLL_DEVICE=").out.find("nccl cuda\n"), 4U);
+  EXPECT_EQ(plimsoll(echo, "PLIMSOLL_DEVICE=cpu").out.find("nccl cpu\n"), 4U);
+  const Folder folder;
+  const std::string file = folder.write("step.hlo", kSums);
+  const Call call =
+      plimsoll("launch -n 4 --communicator nccl -- '" PLIMSOLL_COMMAND "' run " + file,
+               "PLIMSOLL_DEVICE=cpu");
+  EXPECT_NE(call.exit_code, 0);
+  EXPECT_NE(call.error.find("communicator nccl: participant"), std::string::npos) << call.error;
+  EXPECT_NE(call.error.find("works on 'cpu', which is no GPU of NVIDIA's"), std::string::npos)
+      << call.error;
+}
+
 // Whatever command it is: what is misspelt is told before anything starts.
 TEST(LaunchCommand, ChecksTheEnvironmentFirst) {
   const std::string launch = "launch -n 2 -- echo started";

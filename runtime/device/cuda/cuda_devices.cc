@@ -11,6 +11,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/libraries/libraries.h"
+#include "runtime/device/cuda/libraries/nccl.h"
 
 namespace plimsoll::device::cuda {
 namespace {
@@ -52,8 +53,11 @@ std::vector<DeviceListing> list_devices() {
   const Status counted = call(**driver, &Driver::device_get_count, &count);
   if (!counted.ok()) return {{"cuda", counted.message(), false}};
   const auto libraries = libraries_for(**driver);
+  const auto& nccl = machine_nccl();
   const std::string with =
-      ", " + (libraries.ok() ? libraries->about : libraries.status().message());
+      ", " + (libraries.ok() ? libraries->about : libraries.status().message()) + "; " +
+      (nccl.ok() ? "participants by " + nccl->name + " (" + nccl->file + ")"
+                 : "participants by way of the host: " + nccl.status().message());
   std::vector<DeviceListing> found;
   for (int i = 0; i < count; ++i) {
     std::array<char, 256> name{};
