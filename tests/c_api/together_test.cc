@@ -653,6 +653,17 @@ TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {
   outcome = take(plm_communicator_connect(&options, &made));
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
   EXPECT_NE(outcome.message.find("tcp://HOST:PORT"), std::string::npos) << outcome.message;
+  options.rendezvous = "file:///nowhere";
+  options.communicator = "mpi";
+  outcome = take(plm_communicator_connect(&options, &made));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.message.find("communicator 'mpi' (gloo or nccl)"), std::string::npos)
+      << outcome.message;
+  options.communicator = "nccl";
+  outcome = take(plm_communicator_connect(&options, &made));
+  EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION);
+  EXPECT_NE(outcome.message.find("works on 'cpu', which is no GPU of NVIDIA's"), std::string::npos)
+      << outcome.message;
   EXPECT_EQ(plm_communicator_size(nullptr), 1);
 }
 
