@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
+#include <barrier>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -201,9 +201,11 @@ TEST(Nccl, WhatFailsInTheBackgroundIsEverybodysErrorAndAborts) {
 
 TEST(Nccl, WhatHangsIsAbortedAfterTheTimeOut) {
   NcclParticipants group(2, {.timeout = milliseconds(400)});
+  std::barrier all_are_here(2);
   const auto statuses = group.run([&](Communicator& communicator) -> Status {
     float out = 0;
     PLIMSOLL_RETURN_IF_ERROR(sum(communicator, all_of(2), out));
+    all_are_here.arrive_and_wait();
     group.nccl().hang();
     return sum(communicator, all_of(2), out, "sum 'b'");
   });
@@ -218,9 +220,11 @@ TEST(Nccl, WhatHangsIsAbortedAfterTheTimeOut) {
 
 TEST(Nccl, ACancellationEndsWhatHangs) {
   NcclParticipants group(2, {});
+  std::barrier all_are_here(2);
   const auto statuses = group.run([&](Communicator& communicator) -> Status {
     float out = 0;
     PLIMSOLL_RETURN_IF_ERROR(sum(communicator, all_of(2), out));
+    all_are_here.arrive_and_wait();
     group.nccl().hang();
     Stop stop;
     if (communicator.participant() == 1) stop.deadline = Stop::Clock::now() + milliseconds(200);
@@ -239,9 +243,11 @@ TEST(Nccl, ACancellationEndsWhatHangs) {
 // One that is in no call of the group's, too.
 TEST(Nccl, AFailureElsewhereEndsWhatHangs) {
   NcclParticipants group(3, {});
+  std::barrier all_are_here(3);
   const auto statuses = group.run([&](Communicator& communicator) -> Status {
     float out = 0;
     PLIMSOLL_RETURN_IF_ERROR(sum(communicator, all_of(3), out));
+    all_are_here.arrive_and_wait();
     group.nccl().hang();
     if (communicator.participant() == 2) return data_loss("participant 2: the disk is gone");
     return sum(communicator, {0, 1}, out, "sum 'b'");

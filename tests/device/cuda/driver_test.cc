@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "runtime/device/cuda/cuda_devices.h"
@@ -55,7 +56,7 @@ TEST(CudaDriver, TheTableIsWhole) {
 }
 
 TEST(CudaDevices, NamesOfAnotherFormAreRefused) {
-  for (const char* const name : {"cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda0"}) {
+  for (const char* const name : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda0"}) {
     EXPECT_EQ(open_device(name).status().code(), StatusCode::invalid_argument) << name;
     const auto device = find_device(name);
     ASSERT_FALSE(device.ok()) << name;
@@ -65,6 +66,17 @@ TEST(CudaDevices, NamesOfAnotherFormAreRefused) {
 }
 
 // On every machine either one of them holds.
+// "cuda" is the GPU that a launcher means for the process.
+TEST(CudaDevices, AreFoundByTheNumberOfTheProcess) {
+  ::setenv("LOCAL_RANK", "4711", 1);
+  const auto device = find_device("cuda");
+  ::unsetenv("LOCAL_RANK");
+  EXPECT_EQ(device.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(device.status().message().find("device: 'cuda:4711'"), std::string::npos)
+      << device.status().message();
+  EXPECT_EQ(find_device("cuda").ok(), find_device("cuda:0").ok());
+}
+
 TEST(CudaDevices, WhatIsNotThereSaysWhyAndIsNeverAnError) {
   const auto listed = list_devices();
   ASSERT_FALSE(listed.empty());
