@@ -132,6 +132,8 @@ Result<nlohmann::json> run() {
                               measure<double>(f, "f64", *compiler, benchmarks::peer64(f.name)));
     PLIMSOLL_ASSIGN_OR_RETURN(report["functions"][f.name]["bf16"],
                               measure<Bfloat16>(f, "bf16", *compiler, {}));
+    PLIMSOLL_ASSIGN_OR_RETURN(report["functions"][f.name]["f16"],
+                              measure<Float16>(f, "f16", *compiler, {}));
   }
   return report;
 }

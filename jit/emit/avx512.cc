@@ -68,6 +68,18 @@ Value* by_sixteens(Builder& b, const std::vector<Value*>& operands, F f) {
   return by_parts(b, kLanes, operands, f);
 }
 
+// An instruction on vectors of f32, with what is between its operand and its mask.
+Value* of_each(Builder& b, Value* x, ID instruction, const std::vector<Value*>& options) {
+  if (!is_allowed(b, x)) return nullptr;
+  return by_sixteens(b, {x}, [&](const std::vector<Value*>& v) {
+    std::vector<Value*> operands = {v[0]};
+    operands.insert(operands.end(), options.begin(), options.end());
+    operands.insert(operands.end(), {llvm::Constant::getNullValue(v[0]->getType()),
+                                     b.getInt16(0xffff), b.getInt32(kCurrentRounding)});
+    return b.CreateIntrinsic(instruction, {}, operands);
+  });
+}
+
 // AVX2 permutes eight numbers: of either half of the table, then bit 3 of i says which.
 Value* lookup_in_halves(Builder& b, Value* table, Value* i) {
   Value* low = part(b, table, 0, kAvx2Lanes);
@@ -108,6 +120,21 @@ Value* times_power(Builder& b, Value* a, Value* n) {
                              {x[0], x[1], llvm::Constant::getNullValue(x[0]->getType()),
                               b.getInt16(0xffff), b.getInt32(kCurrentRounding)});
   });
+}
+
+Value* fraction(Builder& b, Value* t) {
+  constexpr std::uint32_t kDown = 1;
+  return of_each(b, t, llvm::Intrinsic::x86_avx512_mask_reduce_ps_512, {b.getInt32(kDown)});
+}
+
+Value* exponent(Builder& b, Value* x) {
+  return of_each(b, x, llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {});
+}
+
+Value* significand(Builder& b, Value* x, bool about_one) {
+  constexpr std::uint32_t kFromOne = 0, kAboutOne = 3, kNoNegative = 8;
+  return of_each(b, x, llvm::Intrinsic::x86_avx512_mask_getmant_ps_512,
+                 {b.getInt32((about_one ? kAboutOne : kFromOne) | kNoNegative)});
 }
 
 Value* lookup(Builder& b, llvm::Constant* table, Value* i) {

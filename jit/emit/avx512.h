@@ -18,8 +18,12 @@ void allow(llvm::Module& module, const KernelTarget& target);
 // Vectors of f32 may be used at all.
 bool is_allowed(llvm::IRBuilderBase& b, llvm::Value* vector);
 
-// a * 2^n for f32, rounded once.
+// a * 2^floor(n) for f32, rounded once; 0 or infinity where n is an infinity.
 llvm::Value* times_power(llvm::IRBuilderBase& b, llvm::Value* a, llvm::Value* n);
+// As runtime/base/math/binary.h has them; the significand in [1, 2) or `about_one`.
+llvm::Value* fraction(llvm::IRBuilderBase& b, llvm::Value* t);
+llvm::Value* exponent(llvm::IRBuilderBase& b, llvm::Value* x);
+llvm::Value* significand(llvm::IRBuilderBase& b, llvm::Value* x, bool about_one);
 // table[i % 16] for 16 floats and i32. Also of AVX2, in two halves.
 llvm::Value* lookup(llvm::IRBuilderBase& b, llvm::Constant* table, llvm::Value* i);
 // The greater (or smaller) of f32; NaN where either is, -0 below +0.

@@ -2,7 +2,9 @@
 #include "jit/emit/elementwise.h"
 
 #include "jit/emit/vector_math.h"
+#include "jit/emit/vector_numbers.h"
 #include "runtime/base/math/bfloat16.h"
+#include "runtime/base/math/float16.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -48,9 +50,49 @@ Value* reduce_precision(Builder& b, Value* x, int exponent, int mantissa, int to
   return b.CreateBitCast(b.CreateSelect(is_nan, bits, result), x->getType());
 }
 
+// Functions of 16-bit floats that do less than those of f32.
+bool has_own_function(Opcode opcode, DType dtype) {
+  if (dtype != DType::bf16 && dtype != DType::f16) return false;
+  return opcode == Opcode::exponential || opcode == Opcode::tanh || opcode == Opcode::logistic ||
+         opcode == Opcode::erf || opcode == Opcode::log;
+}
+
+EmittedF32 bf16_function(Opcode opcode, EmittedF32 x) {
+  switch (opcode) {
+    case Opcode::exponential:
+      return math::bf16::exp(x);
+    case Opcode::tanh:
+      return math::bf16::tanh(x);
+    case Opcode::logistic:
+      return math::bf16::logistic(x);
+    case Opcode::erf:
+      return math::bf16::erf(x);
+    default:
+      return math::bf16::log(x);
+  }
+}
+
+EmittedF32 f16_function(Opcode opcode, EmittedF32 x) {
+  switch (opcode) {
+    case Opcode::exponential:
+      return math::f16::exp(x);
+    case Opcode::tanh:
+      return math::f16::tanh(x);
+    case Opcode::logistic:
+      return math::f16::logistic(x);
+    case Opcode::erf:
+      return math::f16::erf(x);
+    default:
+      return math::f16::log(x);
+  }
+}
+
 Value* float_unary(Builder& b, const ir::Instruction& instruction, Value* x, DType dtype) {
-  if (dtype == DType::bf16 && instruction.opcode() == Opcode::logistic) {
-    return math::bf16::logistic(EmittedF32{{&b, x}}).value;
+  if (has_own_function(instruction.opcode(), dtype)) {
+    const EmittedF32 wide{{&b, x}};
+    return (dtype == DType::bf16 ? bf16_function(instruction.opcode(), wide)
+                                 : f16_function(instruction.opcode(), wide))
+        .value;
   }
   if (instruction.opcode() != Opcode::reduce_precision) {
     return emit_function(b, instruction.opcode(), {x}, dtype);
@@ -146,7 +188,8 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
   if (ir::dtype_bytes(dtype) == 2) {
     if (Value* result = small_float_unary(b, opcode, operands[0])) return result;
   }
-  return compute_as_float(b, operands, dtype, origin_of(opcode), [&](llvm::ArrayRef<Value*> x) {
+  const Origin origin = has_own_function(opcode, dtype) ? Origin::arithmetic : origin_of(opcode);
+  return compute_as_float(b, operands, dtype, origin, [&](llvm::ArrayRef<Value*> x) {
     return float_unary(b, instruction, x[0], dtype);
   });
 }

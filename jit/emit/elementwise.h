@@ -30,8 +30,9 @@ llvm::Value* to_memory(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DTy
 llvm::Value* emit_convert(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType from,
                           ir::DType to);
 
-// What is known of a value that is to be rounded: nothing; that one operation (+, -, *, /, square
-// root) made it of widened operands; that it is a widened operand or a NaN (maximum, minimum).
+// What is known of a value that is to be rounded: nothing; that operations like +, *, square root
+// or a function of bfloat16.h made it of widened operands, so that a NaN is one of theirs or the
+// machine's own; that it is a widened operand or a NaN (maximum, minimum).
 enum class Origin { any, arithmetic, operand };
 
 // f16 and bf16 to f32 (a NaN may be made quiet) and back (rounded); other floats stay.

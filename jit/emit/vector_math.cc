@@ -10,6 +10,8 @@
 #include "jit/emit/elementwise.h"
 #include "jit/emit/gpu.h"
 #include "jit/emit/vector_math.h"
+#include "jit/emit/vector_numbers.h"
+#include "runtime/base/math/binary.h"
 #include "runtime/base/math/huge_argument.h"
 
 namespace plimsoll::jit {
@@ -97,6 +99,34 @@ EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFun
 EmittedF32 times_power(EmittedF32 a, EmittedF32 n) {
   Value* result = avx512::times_power(*a.builder, a.value, n.value);
   return result == nullptr ? math::times_two_powers(a, n) : EmittedF32{{a.builder, result}};
+}
+
+EmittedF32 fraction(EmittedF32 t) {
+  Value* result = avx512::fraction(*t.builder, t.value);
+  return result == nullptr ? math::plain::fraction(t) : EmittedF32{{t.builder, result}};
+}
+
+EmittedF32 times_power_of_floor(EmittedF32 a, EmittedF32 t) {
+  // The instruction takes the floor by itself.
+  Value* result = avx512::times_power(*a.builder, a.value, t.value);
+  return result == nullptr ? math::plain::times_power_of_floor(a, t)
+                           : EmittedF32{{a.builder, result}};
+}
+
+EmittedF32 exponent(EmittedF32 x) {
+  Value* result = avx512::exponent(*x.builder, x.value);
+  return result == nullptr ? math::plain::exponent(x) : EmittedF32{{x.builder, result}};
+}
+
+EmittedF32 significand(EmittedF32 x) {
+  Value* result = avx512::significand(*x.builder, x.value, false);
+  return result == nullptr ? math::plain::significand(x) : EmittedF32{{x.builder, result}};
+}
+
+EmittedF32 significand_about_one(EmittedF32 x) {
+  Value* result = avx512::significand(*x.builder, x.value, true);
+  return result == nullptr ? math::plain::significand_about_one(x)
+                           : EmittedF32{{x.builder, result}};
 }
 
 EmittedF32 lookup(const float (&table)[16], EmittedI32 i) {

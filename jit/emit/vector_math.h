@@ -218,6 +218,13 @@ inline EmittedF32 narrow(EmittedF64 a) {
 EmittedF32 times_power(EmittedF32 a, EmittedF32 n);
 EmittedF32 lookup(const float (&table)[16], EmittedI32 i);
 
+// runtime/base/math/binary.h
+EmittedF32 fraction(EmittedF32 t);
+EmittedF32 times_power_of_floor(EmittedF32 a, EmittedF32 t);
+EmittedF32 exponent(EmittedF32 x);
+EmittedF32 significand(EmittedF32 x);
+EmittedF32 significand_about_one(EmittedF32 x);
+
 // Branches, so the builder must stand at the end of a block of a function that nothing else is
 // being written into; it is left at the end of another block.
 EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFunction& function,
