@@ -6,12 +6,12 @@
 
 // Pieces shared by the functions of bf16 and of f16 numbers (bfloat16.h, float16.h).
 //
-// Those functions have to give what a function of f32 (transcendental.h) rounds to, and for the
-// 65,536 numbers there are only. Of each number that asks for a result between two others, the
-// halves of the way to the next 16-bit numbers; polynomials are found by linear programs that look
-// for the greatest distance to all these bounds (Lim and Nagarakatte, "High performance correctly
-// rounded math libraries for 32-bit floating point representations", PLDI 2021), and their last
-// places by trying until all the numbers have their result (tests/base/small_math_test.cc).
+// Such a function has to give what the function of f32 rounds to, and has only 65,536 arguments.
+// Each of them asks for a result between two bounds, half-way to the neighbours of the rounded one.
+// The coefficients are those that keep farthest from all bounds (a linear program; Lim and
+// Nagarakatte, "High performance correctly rounded math libraries for 32-bit floating point
+// representations", PLDI 2021), with last places changed at random until rounding on the way did no
+// harm either. A test goes through all arguments (tests/base/small_math_test.cc).
 namespace plimsoll::math::parts {
 
 inline constexpr float kLog2E = 0x1.715476p0f, kLn2 = 0x1.62e43p-1f;
