@@ -252,6 +252,14 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
   if (index.is_uniform()) {
     return to_register(b, b.CreateAlignedLoad(element, address(index.base), alignment), dtype);
   }
+  const std::int64_t step = position.coefficient(prefetch_symbol_);
+  const std::int64_t ahead = step == prefetch_except_ ? 0 : prefetch_steps_ * step;
+  if (ahead != 0 && active_ == width_ && index.lanes == nullptr && std::abs(index.stride) == 1) {
+    Value* there = b.CreateAdd(index.base, b.getInt64(static_cast<std::uint64_t>(ahead)));
+    b.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b.getPtrTy()},
+        {b.CreateGEP(element, base, there), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+  }
   auto* vector = llvm::cast<llvm::FixedVectorType>(memory_type(b.getContext(), dtype, width_));
   Value* result = llvm::Constant::getNullValue(vector);
   if (index.lanes != nullptr) {
@@ -290,14 +298,6 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
   if (width_ == 1) {
     b.CreateAlignedStore(value, b.CreateInBoundsGEP(element, base, index.base), alignment);
     return;
-  }
-  const std::int64_t step = position.coefficient(prefetch_symbol_);
-  const std::int64_t ahead = step == prefetch_except_ ? 0 : prefetch_steps_ * step;
-  if (ahead != 0 && active_ == width_ && index.lanes == nullptr && std::abs(index.stride) == 1) {
-    Value* there = b.CreateAdd(index.base, b.getInt64(static_cast<std::uint64_t>(ahead)));
-    b.CreateIntrinsic(
-        llvm::Intrinsic::prefetch, {b.getPtrTy()},
-        {b.CreateGEP(element, base, there), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
   }
   if (index.lanes != nullptr) {
     Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);

@@ -68,6 +68,19 @@ std::string compiled(const std::string& text, std::int64_t threshold) {
   return all;
 }
 
+TEST(Streaming, AsksForOperandsAhead) {
+  for (const char* dimension : {"0", "1"}) {
+    const std::string sum =
+        std::string("sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n") +
+        " ROOT s = f32[] add(x, y) }\nENTRY e { p = f32[64,256] parameter(0)\n" +
+        " z = f32[] constant(0)\n ROOT r = f32[" + (*dimension == '0' ? "256" : "64") +
+        "] reduce(p, z), dimensions={" + dimension + "}, to_apply=sum }";
+    // Nothing but the operand is large enough to be asked for.
+    EXPECT_NE(compiled(sum, kThreshold).find("call void @llvm.prefetch"), std::string::npos) << sum;
+    EXPECT_EQ(compiled(sum, 1 << 20).find("call void @llvm.prefetch"), std::string::npos) << sum;
+  }
+}
+
 TEST(Streaming, BeginsAtTheThreshold) {
 #if defined(__x86_64__)
   EXPECT_EQ(compiled(add_of("f32[511]"), kThreshold).find("nontemporal"), std::string::npos);
