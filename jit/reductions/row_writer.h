@@ -13,8 +13,6 @@ namespace plimsoll::jit {
 
 // Vectors of this many elements, whatever the dtype and the machine.
 inline constexpr int kRowWidth = 16;
-// Rows of so many vectors stay in registers from the first sweep to the last.
-inline constexpr int kRowVectors = 8;
 
 // What the writers of row kernels share: the values between the sweeps, at the emitter `once`.
 class RowStages {
@@ -38,15 +36,16 @@ class RowStages {
   void finish_sweep(int sweep, const std::vector<llvm::Value*>& totals);
   // Everything known between the sweeps so far, for another emitter.
   void tell(ValueEmitter& emitter) const;
-  // (Root, value) of the results that have one element a row.
-  std::vector<std::pair<int, llvm::Value*>> row_results();
-
- private:
+  // The same: where `once` has a row in every lane, these are vectors of rows.
   struct Known {
     RowValue at;
     llvm::Value* value;
   };
+  const std::vector<Known>& known() const { return known_; }
+  // (Root, value) of the results that have one element a row.
+  std::vector<std::pair<int, llvm::Value*>> row_results();
 
+ private:
   RowPlan& plan_;
   llvm::IRBuilder<>& builder_;
   ValueEmitter& once_;

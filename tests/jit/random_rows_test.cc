@@ -16,7 +16,8 @@ TEST(RandomRows, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
   FusionCheck totals, streamed;
   for (std::uint64_t seed = 0; seed < 45; ++seed) {
     const std::int64_t minor = kMinors[seed % std::size(kMinors)];
-    const std::int64_t rows = 1 + static_cast<std::int64_t>(seed * 7 % 30);
+    std::int64_t rows = 1 + static_cast<std::int64_t>(seed * 7 % 30);
+    if (seed % 3 == 0 && minor < 200) rows += 250;  // enough to be computed together
     const std::string text =
         cases::RandomRows(seed, rows, minor, seed % 5 == 4 ? "f64" : "f32").text();
     SCOPED_TRACE(text);
