@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "kernels/cpu/indexing/radix_sort.h"
 #include "kernels/cpu/numeric.h"
 #include "kernels/cpu/scalar/key_comparison.h"
 #include "runtime/device/cpu/parallel.h"
@@ -46,6 +47,16 @@ auto natural_key(T value) {
   }
 }
 
+// What orders numbers that are no NaNs as they are compared naturally: -0 is +0.
+template <typename Key>
+auto order_key(Key key) {
+  if constexpr (std::is_floating_point_v<Key>) {
+    return total_order_key(key + Key{0});
+  } else {
+    return key;
+  }
+}
+
 // Sorts `from`, of `count` entries, by merges of doubling width; `to` is as large. Returns which of
 // the two holds the result. `before(b, a)`: the later entry b must come before a.
 template <typename Entry, typename Before>
@@ -75,12 +86,6 @@ Entry* merge_sort(Entry* from, Entry* to, std::int64_t count, bool parallel, Bef
   }
   return from;
 }
-
-template <typename Key>
-struct Keyed {
-  Key key;
-  std::int32_t at;
-};
 
 class Sort final : public KernelBase {
  public:
@@ -182,39 +187,84 @@ class Sort final : public KernelBase {
   void sort_lines(std::int64_t first, std::int64_t last, void* memory,
                   const device::KernelArguments& arguments, const KeyAt& key_at) const {
     using Key = decltype(key_at(std::int64_t{}, std::int64_t{}));
-    using Entry = Keyed<Key>;
-    static_assert(sizeof(Entry) <= 8 || sizeof(Key) == 8);
-    Entry* const entries = static_cast<Entry*>(memory);
+    using Ordered = decltype(unsigned_key(order_key(Key{})));
+    static_assert(sizeof(Keyed<Ordered>) <= 8 || sizeof(Ordered) == 8);
     for (std::int64_t line = first; line < last; ++line) {
       const std::int64_t base = line_base(line);
-      for (std::int64_t i = 0; i < length_; ++i)
-        entries[i] = {key_at(base, i), static_cast<std::int32_t>(i)};
-      const auto run = [&](auto before) {
-        const Entry* sorted =
-            merge_sort(entries, entries + length_, length_, lines_ == 1,
-                       [&](const Entry& b, const Entry& a) { return before(b.key, a.key); });
+      if (is_by_radix<Ordered>() && !has_nan(base, key_at)) {
+        const Ordered flip =
+            plain_->direction == ir::ComparisonDirection::gt ? Ordered(~Ordered{0}) : Ordered{0};
+        Keyed<Ordered>* const entries = static_cast<Keyed<Ordered>*>(memory);
+        for (std::int64_t i = 0; i < length_; ++i) {
+          entries[i] = {Ordered(unsigned_key(order_key(key_at(base, i))) ^ flip),
+                        static_cast<std::int32_t>(i)};
+        }
+        const Keyed<Ordered>* sorted = radix_sort(entries, entries + length_, length_, lines_ == 1);
         write_line(base, arguments, [&](std::int64_t i) { return sorted[i].at; });
-      };
-      switch (plain_->direction) {
-        case ir::ComparisonDirection::lt:
-          run([](Key x, Key y) { return x < y; });
-          break;
-        case ir::ComparisonDirection::gt:
-          run([](Key x, Key y) { return x > y; });
-          break;
-        case ir::ComparisonDirection::le:
-          run([](Key x, Key y) { return x <= y; });
-          break;
-        case ir::ComparisonDirection::ge:
-          run([](Key x, Key y) { return x >= y; });
-          break;
-        case ir::ComparisonDirection::eq:
-          run([](Key x, Key y) { return x == y; });
-          break;
-        case ir::ComparisonDirection::ne:
-          run([](Key x, Key y) { return x != y; });
-          break;
+      } else {
+        merge_line(base, memory, arguments, key_at);
       }
+    }
+  }
+
+  // Digits are of orders that have ties only between equal keys: `le` has no such, and `eq` is
+  // none.
+  template <typename Ordered>
+  bool is_by_radix() const {
+    return length_ >= kFewestByRadix<Ordered> &&
+           (plain_->direction == ir::ComparisonDirection::lt ||
+            plain_->direction == ir::ComparisonDirection::gt);
+  }
+
+  // Natural comparisons of NaNs are no order.
+  template <typename KeyAt>
+  bool has_nan(std::int64_t base, const KeyAt& key_at) const {
+    bool found = false;
+    if constexpr (std::is_floating_point_v<decltype(key_at(base, base))>) {
+      for (std::int64_t i = 0; i < length_; ++i) {
+        const auto key = key_at(base, i);
+        found |= key != key;
+      }
+    }
+    return found;
+  }
+
+  template <typename KeyAt>
+  void merge_line(std::int64_t base, void* memory, const device::KernelArguments& arguments,
+                  const KeyAt& key_at) const {
+    using Key = decltype(key_at(std::int64_t{}, std::int64_t{}));
+    struct Entry {
+      Key key;
+      std::int32_t at;
+    };
+    Entry* const entries = static_cast<Entry*>(memory);
+    for (std::int64_t i = 0; i < length_; ++i)
+      entries[i] = {key_at(base, i), static_cast<std::int32_t>(i)};
+    const auto run = [&](auto before) {
+      const Entry* sorted =
+          merge_sort(entries, entries + length_, length_, lines_ == 1,
+                     [&](const Entry& b, const Entry& a) { return before(b.key, a.key); });
+      write_line(base, arguments, [&](std::int64_t i) { return sorted[i].at; });
+    };
+    switch (plain_->direction) {
+      case ir::ComparisonDirection::lt:
+        run([](Key x, Key y) { return x < y; });
+        break;
+      case ir::ComparisonDirection::gt:
+        run([](Key x, Key y) { return x > y; });
+        break;
+      case ir::ComparisonDirection::le:
+        run([](Key x, Key y) { return x <= y; });
+        break;
+      case ir::ComparisonDirection::ge:
+        run([](Key x, Key y) { return x >= y; });
+        break;
+      case ir::ComparisonDirection::eq:
+        run([](Key x, Key y) { return x == y; });
+        break;
+      case ir::ComparisonDirection::ne:
+        run([](Key x, Key y) { return x != y; });
+        break;
     }
   }
 

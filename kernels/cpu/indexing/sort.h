@@ -6,8 +6,9 @@
 
 namespace plimsoll::kernels {
 
-// sort: a bottom-up merge sort of positions, always stable. What it does with comparators that are
-// no order (NaN under `natural`) is defined too: the merges are those of the interpreter.
+// sort: of positions, always stable. By digits of the keys (radix_sort.h) where the comparator
+// orders one key, elsewhere by merges bottom up. What these do with comparators that are no order
+// (NaN under `natural`) is defined too: they are those of the interpreter.
 KernelResult make_sort(const ir::Instruction& instruction);
 
 }  // namespace plimsoll::kernels
