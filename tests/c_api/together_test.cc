@@ -659,12 +659,24 @@ TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
   EXPECT_NE(outcome.message.find("communicator 'mpi' (gloo or nccl)"), std::string::npos)
       << outcome.message;
+  EXPECT_EQ(plm_communicator_size(nullptr), 1);
+}
+
+TEST_F(Together, NcclIsRefusedWhereThereIsNoGpu) {
+  const char* const device = std::getenv("PLIMSOLL_DEVICE");
+  if (device != nullptr && std::string(device).starts_with("cuda")) {
+    GTEST_SKIP() << "the device is a GPU, whose other participant would be waited for";
+  }
+  plm_communicator_options options = {};
+  options.struct_size = sizeof options;
+  options.world_size = 2;
+  options.rendezvous = "file:///nowhere";
   options.communicator = "nccl";
-  outcome = take(plm_communicator_connect(&options, &made));
+  plm_communicator* made = nullptr;
+  const Outcome outcome = take(plm_communicator_connect(&options, &made));
   EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION);
   EXPECT_NE(outcome.message.find("works on 'cpu', which is no GPU of NVIDIA's"), std::string::npos)
       << outcome.message;
-  EXPECT_EQ(plm_communicator_size(nullptr), 1);
 }
 
 }  // namespace
