@@ -102,9 +102,9 @@ TEST(ServeProgram, AnswersWhatIsUnderWayWhenItIsToldToEnd) {
 }
 
 TEST(ServeProgram, RefusesWhatItCannotServe) {
-  EXPECT_EQ(ServeProgram({"/nonexistent"}).wait(), 1);
-  EXPECT_EQ(ServeProgram({}).wait(), 2);
   ModelFolder folder;
+  EXPECT_EQ(ServeProgram({(folder.path() / "none").string()}).wait(), 1);
+  EXPECT_EQ(ServeProgram({}).wait(), 2);
   EXPECT_EQ(ServeProgram({folder.path().string(), "--memory-limit", "12parsecs"}).wait(), 1);
   ServeProgram first({folder.path().string(), "--port", "0"});
   const int port = first.port();
