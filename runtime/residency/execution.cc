@@ -271,6 +271,7 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   });
   if (again) {
     execution->retryable = true;
+    execution->failure = status;
     retryable_.push_back(execution);
     has_failures_.store(true, std::memory_order_release);
   }
@@ -305,7 +306,7 @@ std::shared_ptr<Execution> Worker::retryable_reader(const Value* value) {
 }
 
 // A buffer that an older, still wanted execution reads must not be overwritten before that one has
-// had its second try.
+// had its second try: what failed there is why this one fails.
 Status Worker::check_donations(const Execution& execution) {
   const std::lock_guard lock(mutex_);
   for (const auto& weak : retryable_) {
@@ -319,7 +320,7 @@ Status Worker::check_donations(const Execution& execution) {
       const auto& parameters = older->parameters;
       if (std::find(parameters.begin(), parameters.end(), execution.parameters[i]) !=
           parameters.end()) {
-        return failed_precondition("executing: an earlier execution of the same data failed");
+        return older->failure.with_context("an earlier execution of the same data failed");
       }
     }
   }

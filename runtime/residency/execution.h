@@ -36,6 +36,7 @@ struct Execution {
   bool meets = false;                            // other participants, in collectives
   bool reported = false;                         // its failure has been given to the user
   bool retryable = false;                        // failed, and may be tried again
+  Status failure;                                // of one that is
 
   // Something of what it reads is overwritten.
   bool donates() const;

@@ -61,7 +61,8 @@ class Ahead : public ::testing::Test {
     return made;
   }
   // The negated value, so many times.
-  Shared run(const Shared& from, std::int64_t times, Shared made = nullptr) {
+  Shared run(const Shared& from, std::int64_t times, Shared made = nullptr,
+             planner::ParameterResidency residency = planner::ParameterResidency::resident) {
     const std::string floats = std::to_string(from->bytes / 4), copies = std::to_string(times);
     auto module =
         ir::parse_module("HloModule m\nENTRY e {\n  x = f32[" + floats +
@@ -70,8 +71,7 @@ class Ahead : public ::testing::Test {
     EXPECT_TRUE(module.ok()) << module.status().to_string();
     auto program = executor::Program::create(std::move(*module), *provider_, {});
     EXPECT_TRUE(program.ok()) << program.status().to_string();
-    const planner::Question question{
-        planner::kUnlimited, {planner::ParameterResidency::resident}, {}};
+    const planner::Question question{planner::kUnlimited, {residency}, {}};
     auto executable = executor::make_executable(*program, {}, question, *budget_);
     EXPECT_TRUE(executable.ok()) << executable.status().to_string();
     if (made == nullptr) made = std::make_shared<Value>();
@@ -82,7 +82,8 @@ class Ahead : public ::testing::Test {
     execution->outputs = {made};
     execution->output_bytes = {made->bytes};
     execution->output_tags = {memory::Tag::outputs};
-    EXPECT_EQ(execution->needed_bytes(), made->bytes);
+    const bool in_place = residency == planner::ParameterResidency::donated;
+    EXPECT_EQ(execution->needed_bytes(), in_place ? 0 : made->bytes);
     EXPECT_TRUE(worker_->submit(std::move(execution)).ok());
     return made;
   }
@@ -200,6 +201,24 @@ TEST_F(Ahead, AFailedRunSaysWhyOnceAndIsThenTriedAgain) {
   const Shared made = run(a, 1);
   worker_->wait_idle();
   EXPECT_EQ(worker_->wait(made).code(), StatusCode::resource_exhausted);
+  expect(made, -2);
+}
+
+// What would overwrite the data of one that failed is not run before that one's second try, and
+// says why that one failed.
+TEST_F(Ahead, ARunThatDonatesWhatAFailedOneReadsSaysWhyThatFailed) {
+  start(64 * kKiB);
+  const Shared a = value(kKiB, 2);
+  budget_->fail_allocation(1);
+  const Shared made = run(a, 1);
+  const Shared last = run(a, 1, nullptr, planner::ParameterResidency::donated);
+  worker_->wait_idle();
+  EXPECT_EQ(worker_->wait(made).code(), StatusCode::resource_exhausted);
+  const Status status = worker_->wait(last);
+  EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
+  EXPECT_NE(status.message().find("an earlier execution of the same data failed"),
+            std::string::npos)
+      << status.to_string();
   expect(made, -2);
 }
 
