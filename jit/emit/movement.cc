@@ -245,4 +245,13 @@ std::vector<Condition> operand_conditions(IndexSpace& space, const KernelGraph& 
   return conditions;
 }
 
+bool is_never_chosen(IndexSpace& space, const KernelGraph& graph, const Instruction& user, int i,
+                     const Index& index) {
+  const auto conditions = operand_conditions(space, graph, user, i, index);
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+    const Range bounds = space.range(condition.x);
+    return bounds.highest < condition.allowed.lowest || bounds.lowest > condition.allowed.highest;
+  });
+}
+
 }  // namespace plimsoll::jit

@@ -164,8 +164,9 @@ Value* ValueEmitter::chosen(const ir::Instruction& instruction, const Index& ind
     return value(graph_.operand(instruction, i),
                  operand_index(space_, graph_, instruction, i, index));
   };
-  const auto is_empty = [&](int i) {
-    return graph_.operand(instruction, i).shape->element_count() == 0;
+  const auto is_left_out = [&](int i) {
+    return graph_.operand(instruction, i).shape->element_count() == 0 ||
+           is_never_chosen(space_, graph_, instruction, i, index);
   };
   const auto choose = [&](int i, Value* otherwise) {
     const auto conditions = operand_conditions(space_, graph_, instruction, i, index);
@@ -176,15 +177,15 @@ Value* ValueEmitter::chosen(const ir::Instruction& instruction, const Index& ind
     case Opcode::concatenate: {
       Value* result = nullptr;
       for (int i = 0; i < instruction.operand_count(); ++i) {
-        if (is_empty(i)) continue;
+        if (is_left_out(i)) continue;
         result = result == nullptr ? operand_value(i) : choose(i, result);
       }
       return result;
     }
     case Opcode::pad:
-      return is_empty(0) ? operand_value(1) : choose(0, operand_value(1));
+      return is_left_out(0) ? operand_value(1) : choose(0, operand_value(1));
     default:  // dynamic-update-slice
-      return is_empty(1) ? operand_value(0) : choose(1, operand_value(0));
+      return is_left_out(1) ? operand_value(0) : choose(1, operand_value(0));
   }
 }
 

@@ -90,6 +90,9 @@ Index operand_index(IndexSpace& space, const KernelGraph& graph, const ir::Instr
 // conditions that always hold are left out.
 std::vector<Condition> operand_conditions(IndexSpace& space, const KernelGraph& graph,
                                           const ir::Instruction& user, int i, const Index& index);
+// Whether no index that the loops reach has operand `i` chosen.
+bool is_never_chosen(IndexSpace& space, const KernelGraph& graph, const ir::Instruction& user,
+                     int i, const Index& index);
 // The clamped start of a dynamic-slice or dynamic-update-slice in dimension `dimension`.
 Affine dynamic_start(IndexSpace& space, const ir::Instruction& user, int dimension,
                      const ir::Dims& operand_dims);

@@ -10,6 +10,7 @@
 #include "jit/emit/kernel_traits.h"
 #include "jit/emit/value_emitter.h"
 #include "jit/loops/loop_nest.h"
+#include "jit/loops/nest_boxes.h"
 #include "jit/loops/placed_roots.h"
 #include "jit/loops/transpose_tile.h"
 #include "runtime/base/index.h"
@@ -150,6 +151,7 @@ class LoopWriter {
   // Units are numbered in the order of what they write: a row, a chunk of one, or neighbouring
   // rows.
   bool units_are_runs() const {
+    if (!nest_.origin.empty()) return false;
     if (tiled_ >= 0 || (rows_ > 1 && chunks_ > 1 && inner_ % chunk_ != 0)) return false;
     if (group_ >= 0) {
       const bool is_last = group_ + 2 == static_cast<int>(extents_.size());
@@ -345,14 +347,13 @@ class LoopWriter {
     emitter_.bind_lane(lane_, first);
     std::vector<llvm::Value*> values;
     for (const Store& store : nest_.stores) {
-      values.push_back(
-          emitter_.value(store.value, space_.delinearize(position_, store.value.dims())));
+      values.push_back(emitter_.value(store.value, value_index(space_, nest_, store, position_)));
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Store& store = nest_.stores[i];
-      const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
-      emitter_.store(function_.output(store.output),
-                     store_position(space_, graph_, store, space_.delinearize(position_, dims)),
+      const Index index = store.placement != nullptr ? space_.delinearize(position_, nest_.dims)
+                                                     : value_index(space_, nest_, store, position_);
+      emitter_.store(function_.output(store.output), store_position(space_, graph_, store, index),
                      values[i], store.value.dtype(), cached_.empty() ? nullptr : cached_[i]);
     }
   }
@@ -393,7 +394,7 @@ Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarge
   avx512::allow(*code.module, target);
   const int max_width = vector_lanes(graph, target);
   const double seconds = seconds_per_element(graph);
-  for (const PhaseNest& phase : plan_nests(graph)) {
+  for (const PhaseNest& phase : cut_into_boxes(graph, plan_nests(graph))) {
     std::int64_t count = 1;
     for (const std::int64_t extent : phase.nest.dims) count *= extent;
     if (count == 0) continue;

@@ -41,6 +41,7 @@ class AccessCollector {
     if (instruction.opcode() == Opcode::dynamic_update_slice) count = 2;
     for (int i = 0; i < count; ++i) {
       if (graph_.operand(instruction, i).shape->element_count() == 0) continue;
+      if (is_never_chosen(space_, graph_, instruction, i, index)) continue;
       for (const Condition& condition : operand_conditions(space_, graph_, instruction, i, index)) {
         record(condition.x);
       }
@@ -91,10 +92,12 @@ Loops add_loops(IndexSpace& space, const std::vector<std::int64_t>& extents) {
 AccessCollector collect_accesses(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
                                  const Affine& position) {
   AccessCollector collector(space, graph);
-  const Index index = space.delinearize(position, nest.dims);
   for (const Store& store : nest.stores) {
-    collector.record(store_position(space, graph, store, index));
-    collector.visit(store.value, space.delinearize(position, store.value.dims()));
+    const Index index = value_index(space, nest, store, position);
+    collector.record(store_position(
+        space, graph, store,
+        store.placement != nullptr ? space.delinearize(position, nest.dims) : index));
+    collector.visit(store.value, index);
   }
   return collector;
 }
@@ -111,6 +114,16 @@ void add_cuts(std::set<std::int64_t>& cuts, const ir::Dims& dims) {
 }
 
 }  // namespace
+
+Index value_index(IndexSpace& space, const LoopNest& nest, const Store& store,
+                  const Affine& position) {
+  if (nest.origin.empty()) return space.delinearize(position, store.value.dims());
+  Index index = space.delinearize(position, nest.dims);
+  for (std::size_t d = 0; d < index.size(); ++d) {
+    index[d] = space.add(index[d], nest.origin[d]);
+  }
+  return index;
+}
 
 Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,
                       const Index& index) {

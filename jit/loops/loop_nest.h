@@ -22,7 +22,13 @@ struct Store {
 struct LoopNest {
   ir::Dims dims;
   std::vector<Store> stores;
+  // Where in the array of each store's value the nest begins; empty: it is over all of it.
+  std::vector<std::int64_t> origin = {};
 };
+
+// The index of the element of `store`'s value at position `position` of the nest.
+Index value_index(IndexSpace& space, const LoopNest& nest, const Store& store,
+                  const Affine& position);
 
 // The position in the output where `store` puts the value of index `index`.
 Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,

@@ -109,6 +109,59 @@ TEST(LoopKernel, MovesShortRowsInTheOperandsOrder) {
   }
 }
 
+std::size_t phase_count(const std::string& text) {
+  const auto module = parse(text);
+  const auto kernel = compiler().compile(*module->entry()->root());
+  EXPECT_TRUE(kernel.ok()) << kernel.status().to_string();
+  return static_cast<const device::PhasedKernel&>(**kernel).phases().size();
+}
+
+// Of `dtype`[150,60], by lines of the fusion's computation and its root's name.
+std::string of_choices(const std::string& dtype, const std::string& lines) {
+  const std::string d = dtype;
+  return "f { x = " + d + "[150,60] parameter(0)\n y = " + d + "[150,40] parameter(1)\n z = " + d +
+         "[] constant(1)\n" + lines + " }\nENTRY e { x = " + d +
+         "[150,60] parameter(0)\n y = " + d + "[150,40] parameter(1)\n ROOT r = " + d +
+         "[150,100] fusion(x, y), kind=kLoop, calls=f }";
+}
+
+TEST(LoopKernel, CutsLoopsWhereAnotherPieceBegins) {
+  for (const std::string d : {"f32", "bf16", "s8"}) {
+    SCOPED_TRACE(d);
+    const std::string row = d + "[150,100] ", of = " = " + row;
+    const std::string joined = " c" + of + "concatenate(x, y), dimensions={1}\n";
+    const std::string padded = " p" + of + "pad(y, z), padding=0_0x33_27\n";
+    const auto expect_phases = [&](const std::string& lines, std::size_t count) {
+      const std::string text = of_choices(d, lines);
+      check(text);
+      EXPECT_EQ(phase_count(text), count) << text;
+    };
+    expect_phases(joined + " ROOT r" + of + "add(c, c)", 2);
+    // Cut at 33, 60 and 73.
+    expect_phases(joined + padded + " ROOT r" + of + "subtract(c, p)", 4);
+    // The borders above and below are not cut again.
+    expect_phases(" s = " + d + "[100,60] slice(x), slice={[20:120], [0:60]}\n q" + of +
+                      "pad(s, z), padding=30_20x25_15\n ROOT r" + of + "negate(q)",
+                  5);
+    // A row of five is short, but there is little of it: that much of `x` comes twice.
+    expect_phases(" a = " + d + "[150,5] slice(x), slice={[0:150], [0:5]}\n b = " + d +
+                      "[150,55] slice(x), slice={[0:150], [5:60]}\n t" + of +
+                      "concatenate(b, a, y), dimensions={1}\n ROOT r" + of + "multiply(t, t)",
+                  3);
+    // Rows of four are short, and all that there is.
+    std::string pieces, names;
+    for (int i = 0; i < 10; ++i) {
+      const std::string n = std::to_string(i);
+      pieces += " s" + n + " = " + d + "[150,4] slice(x), slice={[0:150], [" + n + ":" +
+                std::to_string(i + 4) + "]}\n";
+      names += ", s" + n;
+    }
+    expect_phases(pieces + " t" + of + "concatenate(x" + names + "), dimensions={1}\n ROOT r" + of +
+                      "negate(t)",
+                  1);
+  }
+}
+
 // A kernel's first phase, and how many elements of the result are written after each cut of it.
 struct Units {
   device::KernelPhase phase;
