@@ -174,14 +174,56 @@ PLIMSOLL_CLONES void add_rows(float* y, const float* x, const std::int64_t* offs
             [](float a, float b) __attribute__((always_inline)) { return a + b; });
 }
 
+namespace {
+
+// Of equal numbers only the zeros differ, in their sign.
+__attribute__((always_inline)) inline float greater_one(float a, float b) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(a) & std::bit_cast<std::uint32_t>(b);
+  const float number = a == b ? std::bit_cast<float>(bits) : (a > b ? a : b);
+  return a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
+}
+
+__attribute__((always_inline)) inline float smaller_one(float a, float b) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(a) | std::bit_cast<std::uint32_t>(b);
+  const float number = a == b ? std::bit_cast<float>(bits) : (a < b ? a : b);
+  return a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
+}
+
+template <typename F>
+__attribute__((always_inline)) inline void rows_at(float* y, const float* x, const std::int64_t* to,
+                                                   const std::int64_t* from, std::int64_t rows,
+                                                   std::int64_t count, F&& combine) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* __restrict const a = y + to[r];
+    const float* __restrict const b = x + from[r];
+    for (std::int64_t i = 0; i < count; ++i) a[i] = combine(a[i], b[i]);
+  }
+}
+
+}  // namespace
+
 PLIMSOLL_CLONES void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
                                   std::int64_t count) {
-  rows_loop(y, x, offsets, rows, count, [](float a, float b) __attribute__((always_inline)) {
-    // Of equal numbers only the zeros differ, in their sign.
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(a) & std::bit_cast<std::uint32_t>(b);
-    const float number = a == b ? std::bit_cast<float>(bits) : (a > b ? a : b);
-    return a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
-  });
+  rows_loop(y, x, offsets, rows, count,
+            [](float a, float b) __attribute__((always_inline)) { return greater_one(a, b); });
+}
+
+PLIMSOLL_CLONES void add_at(float* y, const float* x, const std::int64_t* to,
+                            const std::int64_t* from, std::int64_t rows, std::int64_t count) {
+  rows_at(y, x, to, from, rows, count,
+          [](float a, float b) __attribute__((always_inline)) { return a + b; });
+}
+
+PLIMSOLL_CLONES void maximum_at(float* y, const float* x, const std::int64_t* to,
+                                const std::int64_t* from, std::int64_t rows, std::int64_t count) {
+  rows_at(y, x, to, from, rows, count,
+          [](float a, float b) __attribute__((always_inline)) { return greater_one(a, b); });
+}
+
+PLIMSOLL_CLONES void minimum_at(float* y, const float* x, const std::int64_t* to,
+                                const std::int64_t* from, std::int64_t rows, std::int64_t count) {
+  rows_at(y, x, to, from, rows, count,
+          [](float a, float b) __attribute__((always_inline)) { return smaller_one(a, b); });
 }
 
 namespace {

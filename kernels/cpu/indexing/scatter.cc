@@ -9,6 +9,7 @@
 #include "kernels/cpu/indexing/start_indices.h"
 #include "kernels/cpu/scalar/combine.h"
 #include "kernels/cpu/scalar/scalar_program.h"
+#include "kernels/cpu/vector_loops.h"
 #include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -174,6 +175,14 @@ class Scatter final : public KernelBase {
       for (std::int64_t i = 0; i < starts.count; ++i)
         out[starts.to[i]] = combine_one<kKind>(out[starts.to[i]], updates[starts.from[i]]);
       return;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      const auto at = [&](auto loop) {
+        loop(out, updates, starts.to, starts.from, starts.count, length);
+      };
+      if constexpr (kKind == Combiner::add) return at(add_at);
+      if constexpr (kKind == Combiner::maximum) return at(maximum_at);
+      if constexpr (kKind == Combiner::minimum) return at(minimum_at);
     }
     for (std::int64_t i = 0; i < starts.count; ++i) {
       T* const a = out + starts.to[i];
