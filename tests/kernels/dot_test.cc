@@ -78,6 +78,32 @@ TEST(Dot, MatrixTimesVectorHasLoopsOfItsOwn) {
   EXPECT_EQ(check(f32({130}), f32({130}), f32({}), {{0}, {0}, {}, {}}), "dot.vector");
 }
 
+// Every way that they lie, of every size: rows on both sides are contiguous or not.
+TEST(Dot, ManySmallMatricesHaveLoopsOfTheirOwn) {
+  for (const DType t : {DType::f32, DType::f64, DType::s32, DType::u32, DType::s64, DType::u64}) {
+    for (const std::int64_t m : {1, 2, 3, 8, 16}) {
+      for (const std::int64_t n : {1, 3, 4, 5, 8, 9, 16}) {
+        for (const std::int64_t k : {1, 3, 8, 15}) {
+          const Shape out(t, {70, m, n});
+          EXPECT_EQ(check(Shape(t, {70, m, k}), Shape(t, {70, k, n}), out, {{2}, {1}, {0}, {0}}),
+                    "dot.small");
+          EXPECT_EQ(check(Shape(t, {70, k, m}), Shape(t, {70, n, k}), out, {{1}, {2}, {0}, {0}}),
+                    "dot.small");
+          EXPECT_EQ(check(Shape(t, {m, 3, k, 11}), Shape(t, {11, n, 3, k}), Shape(t, {3, 11, m, n}),
+                          {{2}, {3}, {1, 3}, {2, 0}}),
+                    "dot.small");
+        }
+      }
+    }
+    EXPECT_EQ(check(Shape(t, {9, 4, 6}), Shape(t, {9, 6}), Shape(t, {9, 4}), {{2}, {1}, {0}, {0}}),
+              "dot.small");
+  }
+  EXPECT_EQ(check(f32({7, 4, 6}), f32({7, 6, 5}), f32({7, 4, 5}), {{2}, {1}, {0}, {0}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({9, 4, 17}), f32({9, 17, 5}), f32({9, 4, 5}), {{2}, {1}, {0}, {0}}),
+            "onednn.dot");
+}
+
 TEST(Dot, EveryDtypeMatchesTheInterpreter) {
   for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
     const DType t = static_cast<DType>(i);

@@ -5,6 +5,7 @@
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/dot_kernel.h"
 #include "kernels/cpu/contraction/dot_packed.h"
+#include "kernels/cpu/contraction/dot_small.h"
 #include "kernels/cpu/contraction/dot_widened.h"
 #include "kernels/cpu/contraction/onednn.h"
 #include "kernels/cpu/numeric.h"
@@ -298,7 +299,7 @@ class BlockedDot final : public DotKernel {
 
 }  // namespace
 
-// In this order: a matrix times a vector, which is bound by memory, by a loop of our own that reads
+// In this order: many small matrices, by loops of our own; a matrix times a vector, which is bound by memory, by a loop of our own that reads
 // every element of the matrix once; large matrices of f32, and products by constant ones, packed
 // for all threads; what else the library has code for; what it has code for in f32, blocks of which
 // are widened (f16, mixed floats, integers of a byte); tiles of our own for all the rest (f64,
@@ -307,11 +308,14 @@ KernelResult make_dot(const ir::Instruction& instruction) {
   const ir::DType lhs = instruction.operand(0)->shape().dtype();
   const ir::DType rhs = instruction.operand(1)->shape().dtype();
   const ir::DType result = instruction.shape().dtype();
+  const DotShape shape = read_dot(instruction);
+  if (SmallDot::takes(lhs, rhs, result, shape)) {
+    return KernelResult(std::make_shared<SmallDot>(instruction));
+  }
   if (lhs == ir::DType::f32 && rhs == ir::DType::f32 && result == ir::DType::f32) {
     auto vector = std::make_shared<VectorDot>(instruction);
     if (vector->usable()) return KernelResult(std::move(vector));
   }
-  const DotShape shape = read_dot(instruction);
   if (PackedDot::takes(lhs, rhs, result, shape) || PackedDot::takes_constant(instruction, shape)) {
     return KernelResult(std::make_shared<PackedDot>(instruction));
   }

@@ -91,11 +91,11 @@ MatrixView view_of(const ir::Dims& dims, const Indices& batch, const Indices& ro
 
 std::int64_t DotShape::batch_offset(const MatrixView& view, std::int64_t index) const {
   std::int64_t offset = 0;
-  for (std::size_t i = batch_dims.size(); i-- > 0;) {
+  for (std::size_t i = batch_dims.size(); i-- > 1;) {
     offset += index % batch_dims[i] * view.batch_strides[i];
     index /= batch_dims[i];
   }
-  return offset;
+  return batch_dims.empty() ? 0 : offset + index * view.batch_strides[0];
 }
 
 // A dot of any dims as batches of matrix products. Dims of an operand are of three kinds (batch,
