@@ -42,8 +42,8 @@ void add_rows(float* y, const float* x, const std::int64_t* offsets, int rows, s
 // The same with maximum: NaN if either is, -0 below +0.
 void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
                   std::int64_t count);
-// y[to[r] + i] += x[from[r] + i] for each row r in turn; with maximum; with minimum: NaN if either is,
-// -0 below +0. Rows of `y` may be the same.
+// y[to[r] + i] += x[from[r] + i] for each row r in turn; with maximum; with minimum: NaN if either
+// is, -0 below +0. Rows of `y` may be the same.
 void add_at(float* y, const float* x, const std::int64_t* to, const std::int64_t* from,
             std::int64_t rows, std::int64_t count);
 void maximum_at(float* y, const float* x, const std::int64_t* to, const std::int64_t* from,

@@ -93,5 +93,56 @@ INSTANTIATE_TEST_SUITE_P(Sort, SortsOf,
                                   (std::string(std::get<2>(info.param)).empty() ? "" : "Total");
                          });
 
+// A first key of `first` that falls, a second one of f32 by its size, and a third of bits of
+// `last`; written in either order of operands.
+std::string by_three_keys(const std::string& first, const std::string& last, bool turned) {
+  const auto both = [&](const std::string& a, const std::string& b) {
+    return turned ? "(" + b + ", " + a + ")" : "(" + a + ", " + b + ")";
+  };
+  return "before { a = " + first + "[] parameter(0) b = " + first +
+         "[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3) e = " + last +
+         "[] parameter(4) f = " + last +
+         "[] parameter(5) x = f32[] abs(c) y = f32[] abs(d)\n"
+         " g0 = pred[] compare(a, b), direction=GT, type=TOTALORDER\n"
+         " e0 = pred[] compare(a, b), direction=EQ, type=TOTALORDER\n"
+         " g1 = pred[] compare(x, y), direction=LT, type=TOTALORDER\n"
+         " e1 = pred[] compare(x, y), direction=EQ, type=TOTALORDER\n"
+         " g2 = pred[] compare(e, f), direction=LT, type=TOTALORDER\n"
+         " n1 = pred[] and" +
+         both("e1", "g2") + "\n o1 = pred[] or" + both("g1", "n1") + "\n n0 = pred[] and" +
+         both("e0", "o1") + "\n ROOT o0 = pred[] or" + both("g0", "n0") + " }\n";
+}
+
+TEST(Sort, BySeveralKeysInTurnIsTheInterpreters) {
+  std::mt19937 random(11);
+  for (const std::string first : {"s32", "bf16", "f64", "pred"}) {
+    for (const std::string last : {"u8", "s64", "f16"}) {
+      for (const std::string dims : {"[1]", "[6]", "[90]", "[1400]", "[300,5]", "[66000]"}) {
+        SCOPED_TRACE(first + last + dims);
+        const std::string a = first + dims, b = "f32" + dims, c = last + dims;
+        const auto module = ir::parse_module(
+            "HloModule m\n" + by_three_keys(first, last, dims == "[90]") + "ENTRY e { k = " + a +
+            " parameter(0) l = " + b + " parameter(1) m = " + c + " parameter(2) ROOT r = (" + a +
+            ", " + b + ", " + c + ") sort(k, l, m), dimensions={0}, is_stable=true, " +
+            "to_apply=before }");
+        ASSERT_TRUE(module.ok()) << module.status().to_string();
+        const ir::Instruction& root = *(*module)->entry()->root();
+        std::vector<ir::Literal> operands;
+        for (int i = 0; i < 3; ++i) {
+          operands.push_back(sort_keys(root.operand(i)->shape(), i == 2, random));
+        }
+        const auto expected = ir::interpret(root, operands);
+        ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+        const auto got = run_instruction(root, operands);
+        ASSERT_TRUE(got.ok()) << got.status().to_string();
+        for (int i = 0; i < 3; ++i) {
+          const auto x = expected->elements()[at(i)].bytes(), y = got->elements()[at(i)].bytes();
+          EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin(), y.end())) << "result " << i;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::kernels

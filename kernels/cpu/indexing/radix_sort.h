@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -28,18 +26,6 @@ struct Keyed {
 // Below so many entries merges are quicker than counting digits.
 template <typename Key>
 constexpr std::int64_t kFewestByRadix = sizeof(Key) == 8 ? 512 : 96;
-
-// An integer as an unsigned one of the same order.
-template <typename T>
-constexpr auto unsigned_key(T value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return static_cast<std::uint8_t>(value);
-  } else {
-    using Key = std::make_unsigned_t<T>;
-    constexpr Key kSign = std::is_signed_v<T> ? Key(Key{1} << (sizeof(T) * 8 - 1)) : Key{0};
-    return static_cast<Key>(static_cast<Key>(value) ^ kSign);
-  }
-}
 
 // Entries are counted, and moved, by pieces of a line, which threads share out. What comes out is
 // the same for any number of pieces.

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ir/fusions/comparator.h"
-
 namespace plimsoll::kernels {
 namespace {
 
@@ -30,17 +28,21 @@ Instruction* copy(const Instruction& from, ir::Computation& to,
 
 }  // namespace
 
-std::optional<KeyComparison> recognize_key_comparison(const ir::Computation& computation) {
-  const auto comparison = ir::read_pair_comparison(*computation.root());
-  if (!comparison.has_value()) return std::nullopt;
+std::optional<KeyComparison> key_comparison(const ir::PairComparison& comparison) {
   ir::Module module("key");
   ir::Computation* const key = module.add_computation("key");
   std::map<const Instruction*, Instruction*> known;
-  key->set_root(copy(*comparison->of, *key, known));
+  key->set_root(copy(*comparison.of, *key, known));
   auto program = ScalarProgram::compile(*key, false);
   if (!program.ok()) return std::nullopt;
-  return KeyComparison{{comparison->key, comparison->direction, comparison->order},
+  return KeyComparison{{comparison.key, comparison.direction, comparison.order},
                        *std::move(program)};
+}
+
+std::optional<KeyComparison> recognize_key_comparison(const ir::Computation& computation) {
+  const auto comparison = ir::read_pair_comparison(*computation.root());
+  if (!comparison.has_value()) return std::nullopt;
+  return key_comparison(*comparison);
 }
 
 }  // namespace plimsoll::kernels

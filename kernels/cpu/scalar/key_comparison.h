@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/cpu/scalar/scalar_program.h"
+#include "runtime/ir/fusions/comparator.h"
 
 namespace plimsoll::kernels {
 
@@ -14,6 +15,8 @@ struct KeyComparison {
   PlainComparison comparison;  // of the keys; `key` is k
   ScalarProgram key;           // f: one parameter, one result
 };
+// Nothing where f holds more than elementwise operations on scalars.
+std::optional<KeyComparison> key_comparison(const ir::PairComparison& comparison);
 // Nothing for other computations, and where f holds more than elementwise operations on scalars.
 std::optional<KeyComparison> recognize_key_comparison(const ir::Computation& computation);
 

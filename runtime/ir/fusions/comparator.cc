@@ -3,6 +3,7 @@
 
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace plimsoll::ir {
 namespace {
@@ -62,11 +63,14 @@ std::optional<PairComparison> total_comparison(const Instruction& instruction) {
   return found;
 }
 
-// `instruction` puts elements in a strict order, where equals may remain.
-bool is_strict_order(const Instruction& instruction) {
+// `instruction` puts elements in a strict order, where equals may remain: adds the comparisons, in
+// the order in which they decide.
+bool is_strict_order(const Instruction& instruction, std::vector<PairComparison>& comparisons) {
   if (instruction.opcode() == Opcode::compare) {
     const auto comparison = total_comparison(instruction);
-    return comparison.has_value() && is_strict(comparison->direction);
+    if (!comparison.has_value() || !is_strict(comparison->direction)) return false;
+    comparisons.push_back(*comparison);
+    return true;
   }
   if (instruction.opcode() != Opcode::or_ || instruction.shape().dtype() != DType::pred) {
     return false;
@@ -86,7 +90,10 @@ bool is_strict_order(const Instruction& instruction) {
           same->key != before->key || !SameExpression()(*same->of, *before->of)) {
         continue;
       }
-      if (is_strict_order(*rest.operand(1 - j))) return true;
+      const std::size_t known = comparisons.size();
+      comparisons.push_back(*before);
+      if (is_strict_order(*rest.operand(1 - j), comparisons)) return true;
+      comparisons.resize(known);
     }
   }
   return false;
@@ -118,7 +125,13 @@ std::optional<PairComparison> read_pair_comparison(const Instruction& compare) {
 
 bool is_total_order(const Computation& comparator) {
   const auto one = order_of_numbers(comparator);
-  return one.has_value() ? one->is_total() : is_strict_order(*comparator.root());
+  return one.has_value() ? one->is_total() : !comparisons_in_turn(comparator).empty();
+}
+
+std::vector<PairComparison> comparisons_in_turn(const Computation& comparator) {
+  std::vector<PairComparison> comparisons;
+  if (!is_strict_order(*comparator.root(), comparisons)) comparisons.clear();
+  return comparisons;
 }
 
 std::optional<PairComparison> order_of_numbers(const Computation& comparator) {

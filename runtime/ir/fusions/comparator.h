@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "runtime/ir/module.h"
 
@@ -30,6 +31,10 @@ std::optional<PairComparison> read_pair_comparison(const Instruction& compare);
 // find elements equal, as JAX writes sorts by several keys:
 // or(x_0 < y_0, and(x_0 == y_0, x_1 < y_1)).
 bool is_total_order(const Computation& comparator);
+
+// Of such a comparator its comparisons, all of them strict, in the order in which they decide;
+// none of any other.
+std::vector<PairComparison> comparisons_in_turn(const Computation& comparator);
 
 // The one comparison that a comparator is, if it puts elements in one order where no key is a NaN.
 std::optional<PairComparison> order_of_numbers(const Computation& comparator);
