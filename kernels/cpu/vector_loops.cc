@@ -51,9 +51,14 @@ template <typename T>
   for (; i < rows; ++i) multiply_rows<1>(acc + i * kTileColumns, a + i * kTileDepth, b, depth);
 }
 
+[[gnu::always_inline]] inline float widened(float x) { return x; }
+[[gnu::always_inline]] inline float widened(Bfloat16 x) {
+  return std::bit_cast<float>(std::uint32_t{x.bits} << 16);
+}
+
 // Lanes stay in registers while the rows pass.
-template <typename F>
-[[gnu::always_inline]] inline void rows_loop(float* y, const float* x, const std::int64_t* offsets,
+template <typename T, typename F>
+[[gnu::always_inline]] inline void rows_loop(float* y, const T* x, const std::int64_t* offsets,
                                              int rows, std::int64_t count, F combine) {
   constexpr int kLanes = 16;
   std::int64_t i = 0;
@@ -61,13 +66,13 @@ template <typename F>
     float lanes[kLanes];
     for (int j = 0; j < kLanes; ++j) lanes[j] = y[i + j];
     for (int r = 0; r < rows; ++r) {
-      const float* from = x + offsets[r] + i;
-      for (int j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], from[j]);
+      const T* from = x + offsets[r] + i;
+      for (int j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], widened(from[j]));
     }
     for (int j = 0; j < kLanes; ++j) y[i + j] = lanes[j];
   }
   for (; i < count; ++i) {
-    for (int r = 0; r < rows; ++r) y[i] = combine(y[i], x[offsets[r] + i]);
+    for (int r = 0; r < rows; ++r) y[i] = combine(y[i], widened(x[offsets[r] + i]));
   }
 }
 
@@ -118,9 +123,7 @@ PLIMSOLL_CLONES void to_bf16(const float* from, Bfloat16* to, std::int64_t count
 }
 
 PLIMSOLL_CLONES void from_bf16(const Bfloat16* from, float* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] = std::bit_cast<float>(std::uint32_t{from[i].bits} << 16);
-  }
+  for (std::int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);
 }
 
 // As Float16 converts, without its branches.
@@ -174,6 +177,12 @@ PLIMSOLL_CLONES void add_rows(float* y, const float* x, const std::int64_t* offs
             [](float a, float b) __attribute__((always_inline)) { return a + b; });
 }
 
+PLIMSOLL_CLONES void add_rows(float* y, const Bfloat16* x, const std::int64_t* offsets, int rows,
+                              std::int64_t count) {
+  rows_loop(y, x, offsets, rows, count,
+            [](float a, float b) __attribute__((always_inline)) { return a + b; });
+}
+
 namespace {
 
 // Of equal numbers only the zeros differ, in their sign.
@@ -204,6 +213,12 @@ __attribute__((always_inline)) inline void rows_at(float* y, const float* x, con
 
 PLIMSOLL_CLONES void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
                                   std::int64_t count) {
+  rows_loop(y, x, offsets, rows, count,
+            [](float a, float b) __attribute__((always_inline)) { return greater_one(a, b); });
+}
+
+PLIMSOLL_CLONES void maximum_rows(float* y, const Bfloat16* x, const std::int64_t* offsets,
+                                  int rows, std::int64_t count) {
   rows_loop(y, x, offsets, rows, count,
             [](float a, float b) __attribute__((always_inline)) { return greater_one(a, b); });
 }

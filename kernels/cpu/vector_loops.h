@@ -39,8 +39,12 @@ void add_whole(std::uint32_t* y, const float* x, std::int64_t count);
 void add_to(float* y, const float* x, std::int64_t count);
 // y[i] += x[offsets[r] + i] for each row r in turn.
 void add_rows(float* y, const float* x, const std::int64_t* offsets, int rows, std::int64_t count);
+void add_rows(float* y, const Bfloat16* x, const std::int64_t* offsets, int rows,
+              std::int64_t count);
 // The same with maximum: NaN if either is, -0 below +0.
 void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
+                  std::int64_t count);
+void maximum_rows(float* y, const Bfloat16* x, const std::int64_t* offsets, int rows,
                   std::int64_t count);
 // y[to[r] + i] += x[from[r] + i] for each row r in turn; with maximum; with minimum: NaN if either
 // is, -0 below +0. Rows of `y` may be the same.

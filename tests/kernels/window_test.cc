@@ -55,19 +55,19 @@ struct WindowProgram {
   ir::Instruction* pooled = nullptr;
 };
 
-WindowProgram pool(const Pooling& p, ir::Opcode fold) {
+WindowProgram pool(const Pooling& p, ir::Opcode fold, ir::DType dtype = ir::DType::f32) {
   WindowProgram program;
   ir::Computation* entry = program.module->add_computation("e");
   program.module->set_entry(entry);
   const ir::Dims dims = p.channels_last ? ir::Dims{2, p.height, p.width, p.channels}
                                         : ir::Dims{2, p.channels, p.height, p.width};
-  program.operand = entry->add_parameter(0, ir::Shape(ir::DType::f32, dims), "x");
-  ir::Instruction* init = entry->add_parameter(1, ir::Shape(ir::DType::f32, {}), "init");
+  program.operand = entry->add_parameter(0, ir::Shape(dtype, dims), "x");
+  ir::Instruction* init = entry->add_parameter(1, ir::Shape(dtype, {}), "init");
   ir::Attributes attributes;
   attributes.window.resize(4);
   attributes.window[p.channels_last ? 1 : 2] = p.rows;
   attributes.window[p.channels_last ? 2 : 3] = p.columns;
-  ir::Computation* to_apply = ir::scalar_computation(*program.module, fold, ir::DType::f32);
+  ir::Computation* to_apply = ir::scalar_computation(*program.module, fold, dtype);
   auto built =
       ir::build(*entry, ir::Opcode::reduce_window, {program.operand, init}, attributes, {to_apply});
   program.pooled = built.ok() ? *built : nullptr;
@@ -102,15 +102,18 @@ void expect_same_as_interpreter(const ir::Instruction& instruction,
 
 TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
   int pooled = 0;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+  for (std::uint64_t seed = 0; seed < 900; ++seed) {
     cases::Random random(seed);
     const Pooling p = random_pooling(random);
     const bool sum = random.chance(0.5);
-    const WindowProgram program = pool(p, sum ? ir::Opcode::add : ir::Opcode::maximum);
+    const ir::DType dtype = seed % 3 == 0   ? ir::DType::bf16
+                            : seed % 3 == 1 ? ir::DType::f16
+                                            : ir::DType::f32;
+    const WindowProgram program = pool(p, sum ? ir::Opcode::add : ir::Opcode::maximum, dtype);
     if (program.pooled == nullptr) continue;
     ++pooled;
     SCOPED_TRACE("seed " + std::to_string(seed) + " " + program.operand->shape().to_string());
-    ir::Literal init(ir::Shape(ir::DType::f32, {}));
+    ir::Literal init(ir::Shape(dtype, {}));
     init.set(0, sum ? 0.5 : -std::numeric_limits<double>::infinity());
     const cases::InputRange range{.low = -2, .high = 2, .specials = random.chance(0.5)};
     const ir::Shape& shape = program.operand->shape();
@@ -118,7 +121,7 @@ TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
                                                      : cases::random_literal(shape, seed, range),
                                                  init});
   }
-  EXPECT_GT(pooled, 400);
+  EXPECT_GT(pooled, 600);
 }
 
 // Around the numbers of lines and of elements that go on together.

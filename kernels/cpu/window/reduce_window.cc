@@ -38,6 +38,14 @@ class TypedFold {
         return;
       }
     }
+    if constexpr (std::is_same_v<T, Float16> && kIsCommon) {
+      if (lanes > 1) {
+        float wide[kLanes];
+        from_f16(in_ + offset, wide, lanes);
+        combine_rows(wide, &kBegin, 1, lanes);
+        return;
+      }
+    }
     const T* from = in_ + offset;
     for (std::int64_t i = 0; i < lanes; ++i)
       values_[i] = combine<kKind>(values_[i], static_cast<Value>(from[i]));
@@ -46,7 +54,13 @@ class TypedFold {
     if constexpr (kHasLoop) {
       if (pending_ > 0) flush(lanes);
     }
-    for (std::int64_t i = 0; i < lanes; ++i) out_[offset + i] = static_cast<T>(values_[i]);
+    if constexpr (std::is_same_v<T, Bfloat16>) {
+      to_bf16(values_, out_ + offset, lanes);
+    } else if constexpr (std::is_same_v<T, Float16>) {
+      to_f16(values_, out_ + offset, lanes);
+    } else {
+      for (std::int64_t i = 0; i < lanes; ++i) out_[offset + i] = static_cast<T>(values_[i]);
+    }
   }
   // Lines of `length` elements that start at `begins`, each running by itself: none waits for the
   // one before it.
@@ -77,17 +91,23 @@ class TypedFold {
   }
 
  private:
-  // The common reducers take several elements per call.
+  // The common reducers take several elements per call, of f16 one after the other as f32.
+  static constexpr bool kIsCommon = kKind == Combiner::add || kKind == Combiner::maximum;
   static constexpr bool kHasLoop =
-      std::is_same_v<T, float> && (kKind == Combiner::add || kKind == Combiner::maximum);
+      (std::is_same_v<T, float> || std::is_same_v<T, Bfloat16>) && kIsCommon;
   static constexpr int kPending = 16;
+  static constexpr std::int64_t kBegin = 0;
 
-  void flush(std::int64_t lanes) {
-    if constexpr (kHasLoop && kKind == Combiner::add) {
-      add_rows(values_, in_, offsets_, pending_, lanes);
-    } else if constexpr (kHasLoop) {
-      maximum_rows(values_, in_, offsets_, pending_, lanes);
+  template <typename From>
+  void combine_rows(const From* from, const std::int64_t* offsets, int rows, std::int64_t lanes) {
+    if constexpr (kKind == Combiner::add) {
+      add_rows(values_, from, offsets, rows, lanes);
+    } else {
+      maximum_rows(values_, from, offsets, rows, lanes);
     }
+  }
+  void flush(std::int64_t lanes) {
+    combine_rows(in_, offsets_, pending_, lanes);
     pending_ = 0;
   }
 
