@@ -40,7 +40,7 @@ TEST(VectorProduct, SumsInTheOrderThatItSays) {
       }
     }
   }
-  for (const std::int64_t columns : {1, 16, 31, 128, 300}) {
+  for (const std::int64_t columns : {1, 16, 31, 128, 300, 2167}) {
     constexpr std::int64_t kDepth = 21;
     const std::int64_t stride = columns + 3;
     const auto matrix = drawn(kDepth * stride, 11), x = drawn(kDepth, 12);

@@ -189,19 +189,22 @@ class VectorDot final : public DotKernel {
     constexpr std::int64_t kWorthAThread = 1 << 17;  // elements of the matrix, about 20 us
     const std::int64_t grain = std::max<std::int64_t>(1, kWorthAThread / (kRows * shape_.k + 1));
     device::parallel_for(shape_.batch * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t tile = begin; tile < end; ++tile) {
-        const std::int64_t b = tile / tiles;
-        const std::int64_t first = tile % tiles * kRows, last = std::min(rows, first + kRows);
+      // What lies side by side of an element of the batch is read together, in runs as long as may
+      // be; no sum depends on that.
+      for (std::int64_t tile = begin; tile < end;) {
+        const std::int64_t b = tile / tiles, some = std::min(end - tile, tiles - tile % tiles);
+        const std::int64_t first = tile % tiles * kRows;
+        const std::int64_t count = std::min(rows - first, some * kRows);
         const float* from = a + shape_.batch_offset(matrix, b);
         const float* by = x + shape_.batch_offset(vector, b);
         float* to = static_cast<float*>(out) + b * rows;
         if (k_stride == 1) {
-          multiply_rows_by_vector(from + first * row_stride, row_stride, last - first, by, shape_.k,
+          multiply_rows_by_vector(from + first * row_stride, row_stride, count, by, shape_.k,
                                   to + first);
         } else {
-          multiply_vector_by_columns(from + first, k_stride, last - first, by, shape_.k,
-                                     to + first);
+          multiply_vector_by_columns(from + first, k_stride, count, by, shape_.k, to + first);
         }
+        tile += some;
       }
     });
     return ok_status();

@@ -71,24 +71,46 @@ PLIMSOLL_INLINE Floats fold_all(const Floats* sums) {
   }
 }
 
-// Some vectors of columns, whose sums stay in registers.
-template <int kWide>
-PLIMSOLL_INLINE void multiply_columns(const float* matrix, std::int64_t stride, const float* x,
-                                      std::int64_t depth, float* to) {
-  constexpr std::int64_t kAhead = 8;
-  Floats sums[kWide] = {};
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const float* const row = matrix + k * stride;
+// Rows that are read side by side, and vectors of columns of which they are read: a page at a time
+// of each, as the processor reads ahead, and few enough that it does.
+constexpr int kSideBySide = 8;
+constexpr int kWide = 4;
+// Columns whose sums stay in the first cache while rows pass by.
+constexpr std::int64_t kMostColumns = 2048;
+
+// Some rows times their numbers of x, added to the sums of some vectors of columns.
+template <int kRowCount, int kVectorCount>
+PLIMSOLL_INLINE void add_rows(const float* matrix, std::int64_t stride, const float* x, float* to) {
+  Floats sums[kVectorCount];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectorCount; ++v) sums[v] = vector_at(to + v * kLanes);
 #pragma GCC unroll 8
-    for (int v = 0; v < kWide; ++v) {
-      if constexpr (kWide > 1) {
-        if (k + kAhead < depth) __builtin_prefetch(row + kAhead * stride + v * kLanes);
-      }
-      sums[v] += x[k] * vector_at(row + v * kLanes);
+  for (int r = 0; r < kRowCount; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectorCount; ++v) {
+      sums[v] += x[r] * vector_at(matrix + r * stride + v * kLanes);
     }
   }
-#pragma GCC unroll 8
-  for (int v = 0; v < kWide; ++v) *reinterpret_cast<Unaligned*>(to + v * kLanes) = sums[v];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectorCount; ++v) {
+    *reinterpret_cast<Unaligned*>(to + v * kLanes) = sums[v];
+  }
+}
+
+// The same of all columns.
+template <int kRowCount>
+PLIMSOLL_INLINE void add_rows(const float* matrix, std::int64_t stride, std::int64_t columns,
+                              const float* x, float* to) {
+  std::int64_t j = 0;
+  for (; j + kWide * kLanes <= columns; j += kWide * kLanes) {
+    add_rows<kRowCount, kWide>(matrix + j, stride, x, to + j);
+  }
+  for (; j + kLanes <= columns; j += kLanes) {
+    add_rows<kRowCount, 1>(matrix + j, stride, x, to + j);
+  }
+  for (; j < columns; ++j) {
+    for (int r = 0; r < kRowCount; ++r) to[j] += x[r] * matrix[r * stride + j];
+  }
 }
 
 }  // namespace
@@ -115,20 +137,15 @@ PLIMSOLL_CLONES void multiply_rows_by_vector(const float* rows, std::int64_t str
 PLIMSOLL_CLONES void multiply_vector_by_columns(const float* matrix, std::int64_t stride,
                                                 std::int64_t columns, const float* x,
                                                 std::int64_t depth, float* to) {
-  constexpr int kWide = 8;
-  std::int64_t j = 0;
-  for (; j + kWide * kLanes <= columns; j += kWide * kLanes) {
-    multiply_columns<kWide>(matrix + j, stride, x, depth, to + j);
+  std::fill_n(to, columns, 0.0f);
+  for (std::int64_t j = 0; j < columns; j += kMostColumns) {
+    const std::int64_t some = std::min(kMostColumns, columns - j);
+    std::int64_t k = 0;
+    for (; k + kSideBySide <= depth; k += kSideBySide) {
+      add_rows<kSideBySide>(matrix + k * stride + j, stride, some, x + k, to + j);
+    }
+    for (; k < depth; ++k) add_rows<1>(matrix + k * stride + j, stride, some, x + k, to + j);
   }
-  for (; j + kLanes <= columns; j += kLanes) {
-    multiply_columns<1>(matrix + j, stride, x, depth, to + j);
-  }
-  if (j == columns) return;
-  float sums[kLanes] = {};
-  for (std::int64_t k = 0; k < depth; ++k) {
-    for (std::int64_t i = 0; i < columns - j; ++i) sums[i] += x[k] * matrix[k * stride + j + i];
-  }
-  std::copy_n(sums, columns - j, to + j);
 }
 
 }  // namespace plimsoll::kernels
