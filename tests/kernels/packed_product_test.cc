@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "runtime/ir/text/text.h"
@@ -13,53 +16,72 @@
 namespace plimsoll::kernels {
 namespace {
 
-// A matrix of small whole numbers or of any floats, by rows or by columns.
+// A matrix of small whole numbers or of any numbers, by rows or by columns.
+template <typename T>
 struct ProductOperand {
   ProductOperand(std::int64_t rows, std::int64_t columns, bool by_rows, bool whole, unsigned seed)
       : strides(by_rows ? MatrixStrides{columns, 1} : MatrixStrides{1, rows}) {
     std::mt19937 random(seed);
-    numbers.resize(static_cast<std::size_t>(rows * columns));
-    for (float& x : numbers) {
+    numbers.resize(at_index(rows * columns));
+    for (T& x : numbers) {
       const int drawn = static_cast<int>(random() % 4096u);
-      x = whole ? static_cast<float>(drawn % 7 - 3) : static_cast<float>(drawn - 2000) / 1999.0f;
+      if constexpr (std::is_integral_v<T>) {
+        x = static_cast<T>(drawn % 7 - 3) * (whole ? 1 : T{1} << (8 * sizeof(T) - 4));
+      } else {
+        x = static_cast<T>(whole ? static_cast<float>(drawn % 7 - 3)
+                                 : static_cast<float>(drawn - 2000) / 1999.0f);
+      }
     }
   }
-  float at(std::int64_t i, std::int64_t j) const {
-    return numbers[static_cast<std::size_t>(i * strides.row + j * strides.column)];
+  static std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  ProductSum<T> at(std::int64_t i, std::int64_t j) const {
+    return static_cast<ProductSum<T>>(numbers[at_index(i * strides.row + j * strides.column)]);
   }
 
   MatrixStrides strides;
-  std::vector<float> numbers;
+  std::vector<T> numbers;
 };
 
-// What `run` writes given rows of `out`, their stride and a workspace, between columns that must
-// stay as they are.
-template <typename Product, typename Run>
-std::vector<float> result_of(const Product& product, std::int64_t m, std::int64_t n,
-                             const Run& run) {
+// What `run` writes given where, and a workspace, between columns that must stay as they are.
+// `Out` is T, or what it is added up in.
+template <typename T, typename Out, typename Product, typename Run>
+std::vector<Out> result_of(const Product& product, std::int64_t m, std::int64_t n, const Run& run) {
   const std::int64_t stride = n + 3;
-  std::vector<float> out(static_cast<std::size_t>(m * stride), 1e30f);
+  const auto untouched = static_cast<Out>(1e18f);
+  std::vector<Out> out(static_cast<std::size_t>(m * stride), untouched);
   std::vector<std::byte> memory(static_cast<std::size_t>(product.workspace_bytes()) + 64);
   std::byte* workspace = memory.data();
   workspace += 63 - (reinterpret_cast<std::uintptr_t>(workspace) + 63) % 64;
   std::memset(workspace, 0xff, static_cast<std::size_t>(product.workspace_bytes()));  // NaNs
-  run(out.data(), stride, workspace);
-  std::vector<float> dense;
+  if constexpr (std::is_same_v<Out, ProductSum<T>>) {
+    run(ProductResult<T>{out.data(), stride}, workspace);
+  } else {
+    run(ProductResult<T>{nullptr, stride, out.data()}, workspace);
+  }
+  std::vector<Out> dense;
   for (std::int64_t i = 0; i < m; ++i) {
-    const float* const row = out.data() + i * stride;
+    const Out* const row = out.data() + i * stride;
     dense.insert(dense.end(), row, row + n);
-    for (std::int64_t j = n; j < stride; ++j) EXPECT_EQ(row[j], 1e30f) << i << " " << j;
+    for (std::int64_t j = n; j < stride; ++j) {
+      EXPECT_EQ(std::memcmp(row + j, &untouched, sizeof untouched), 0) << i << " " << j;
+    }
   }
   return dense;
 }
 
-std::vector<float> product_of(const PackedProduct& product, const ProductOperand& lhs,
-                              const ProductOperand& rhs, std::int64_t m, std::int64_t n,
-                              const ProductLoops& loops = product_loops()) {
-  return result_of(product, m, n, [&](float* out, std::int64_t stride, std::byte* workspace) {
-    product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), rhs.numbers.data(), rhs.strides,
-                out, stride, workspace);
+template <typename Out, typename T>
+std::vector<Out> product_of(const PackedProduct<T>& product, const ProductOperand<T>& lhs,
+                            const ProductOperand<T>& rhs, std::int64_t m, std::int64_t n,
+                            const ProductLoops<T>& loops = product_loops<T>()) {
+  return result_of<T, Out>(product, m, n, [&](const ProductResult<T>& out, std::byte* workspace) {
+    product.run(MatrixRows<T>(lhs.numbers.data(), lhs.strides, loops), rhs.numbers.data(),
+                rhs.strides, out, workspace);
   });
+}
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 struct ProductSizes {
@@ -67,29 +89,64 @@ struct ProductSizes {
 };
 
 // Few rows, which are packed as a whole, and more; every size of a last panel, tile and block.
-constexpr ProductSizes kProductSizes[] = {{1, 1, 1},      {3, 33, 17},    {12, 32, 16},
-                                          {61, 130, 401}, {5, 1100, 50},  {49, 300, 770},
-                                          {250, 70, 401}, {301, 1050, 20}};
+constexpr ProductSizes kProductSizes[] = {
+    {1, 1, 1},      {3, 33, 17},    {12, 32, 16},    {61, 130, 401}, {5, 1100, 50},
+    {49, 300, 770}, {250, 70, 401}, {301, 1050, 20}, {20, 70, 1200}, {260, 65, 2100}};
 
 constexpr ProductInstructions kProductInstructions[] = {
     ProductInstructions::baseline, ProductInstructions::avx2, ProductInstructions::avx512};
 
-TEST(PackedProduct, SumsExactlyWhateverLiesTogetherOnEveryInstructionSet) {
-  for (const ProductInstructions instructions : kProductInstructions) {
-    const ProductLoops* const loops = product_loops(instructions);
-    if (loops == nullptr) continue;  // this machine lacks them
+// Operands of T, results of Out.
+template <typename Operand, typename Result>
+struct ProductTypes {
+  using T = Operand;
+  using Out = Result;
+  // Loops there may be none of on this machine; those there are.
+  static std::vector<const ProductLoops<T>*> all_loops() {
+    std::vector<const ProductLoops<T>*> found;
+    for (const ProductInstructions instructions : kProductInstructions) {
+      if (const auto* loops = product_loops<T>(instructions)) found.push_back(loops);
+    }
+    return found;
+  }
+};
+
+template <typename Types>
+class PackedProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Types::all_loops().empty()) GTEST_SKIP() << "this machine multiplies no pairs of bf16";
+  }
+  void TearDown() override { device::set_thread_count(before_); }
+
+ private:
+  int before_ = device::thread_count();
+};
+using AllProductTypes =
+    testing::Types<ProductTypes<float, float>, ProductTypes<double, double>,
+                   ProductTypes<std::uint32_t, std::uint32_t>,
+                   ProductTypes<std::uint64_t, std::uint64_t>, ProductTypes<Bfloat16, float>,
+                   ProductTypes<Bfloat16, Bfloat16>>;
+TYPED_TEST_SUITE(PackedProducts, AllProductTypes);
+
+TYPED_TEST(PackedProducts, SumExactlyWhateverLiesTogetherOnEveryInstructionSet) {
+  using T = typename TypeParam::T;
+  using Out = typename TypeParam::Out;
+  for (const ProductLoops<T>* const loops : TypeParam::all_loops()) {
     for (const auto& [m, n, k] : kProductSizes) {
-      const PackedProduct product(m, n, k, *loops);
+      const PackedProduct<T> product(m, n, k, *loops);
       for (const bool lhs_rows : {true, false}) {
         for (const bool rhs_rows : {true, false}) {
-          const ProductOperand lhs(m, k, lhs_rows, true, 1), rhs(k, n, rhs_rows, true, 2);
-          const std::vector<float> out = product_of(product, lhs, rhs, m, n, *loops);
+          const ProductOperand<T> lhs(m, k, lhs_rows, true, 1), rhs(k, n, rhs_rows, true, 2);
+          const std::vector<Out> out = product_of<Out>(product, lhs, rhs, m, n, *loops);
           std::int64_t wrong = 0;
           for (std::int64_t i = 0; i < m; ++i) {
             for (std::int64_t j = 0; j < n; ++j) {
-              float sum = 0;
+              ProductSum<T> sum = 0;
               for (std::int64_t d = 0; d < k; ++d) sum += lhs.at(i, d) * rhs.at(d, j);
-              wrong += out[static_cast<std::size_t>(i * n + j)] != sum;
+              const Out rounded = static_cast<Out>(sum);
+              wrong += std::memcmp(&out[static_cast<std::size_t>(i * n + j)], &rounded,
+                                   sizeof rounded) != 0;
             }
           }
           EXPECT_EQ(wrong, 0) << m << " " << n << " " << k << " " << lhs_rows << rhs_rows << " of "
@@ -100,159 +157,179 @@ TEST(PackedProduct, SumsExactlyWhateverLiesTogetherOnEveryInstructionSet) {
   }
 }
 
-TEST(PackedProduct, WorksInASmallShareOfWhatItMultiplies) {
+TYPED_TEST(PackedProducts, WorkInASmallShareOfWhatTheyMultiply) {
+  using T = typename TypeParam::T;
   for (const auto& [m, n, k] : {ProductSizes{256, 1024, 1024},
                                 {128, 3072, 768},
                                 {100, 4096, 4096},
                                 {96, 1024, 1400},
+                                {240, 64, 4096},
                                 {4096, 4096, 4096},
-                                {2048, 256, 1024}}) {
-    for (const ProductInstructions instructions : kProductInstructions) {
-      const ProductLoops* const loops = product_loops(instructions);
-      if (loops == nullptr) continue;
-      const std::int64_t bytes = 4 * (m * k + k * n + m * n);
-      EXPECT_LE(PackedProduct(m, n, k, *loops).workspace_bytes(),
-                std::max<std::int64_t>(bytes / 8, 768 << 10))
+                                {2048, 256, 1024},
+                                {250, 400, 50000},
+                                {64, 64, 64},
+                                {20, 30, 100},
+                                {100000, 64, 64}}) {
+    for (const ProductLoops<T>* const loops : TypeParam::all_loops()) {
+      const std::int64_t bytes = std::int64_t{sizeof(T)} * (m * k + k * n + m * n);
+      const std::int64_t share = std::is_same_v<T, Bfloat16> ? 4 : 8;
+      const std::int64_t most = std::max<std::int64_t>(
+          {bytes / share, std::min<std::int64_t>(bytes / 2, 768 << 10), 64 << 10});
+      EXPECT_LE(PackedProduct<T>(m, n, k, *loops).workspace_bytes(), most)
+          << m << " " << n << " " << k;
+      EXPECT_LE(PreparedProduct<T>(m, n, k, *loops).workspace_bytes(), most)
           << m << " " << n << " " << k;
     }
   }
 }
 
-TEST(PackedProduct, HasTheSameBitsOnAnyNumberOfThreads) {
-  const int before = device::thread_count();
-  for (const auto& [m, n, k] : {ProductSizes{130, 1100, 401}, {500, 70, 130}, {13, 2500, 90}}) {
-    const PackedProduct product(m, n, k);
+TYPED_TEST(PackedProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
+  using T = typename TypeParam::T;
+  using Out = typename TypeParam::Out;
+  for (const auto& [m, n, k] :
+       {ProductSizes{130, 1100, 401}, {500, 70, 130}, {13, 2500, 90}, {300, 70, 2100}}) {
+    const PackedProduct<T> product(m, n, k);
     for (const bool by_rows : {true, false}) {
-      const ProductOperand lhs(m, k, by_rows, false, 3), rhs(k, n, by_rows, false, 4);
+      const ProductOperand<T> lhs(m, k, by_rows, false, 3), rhs(k, n, by_rows, false, 4);
       device::set_thread_count(1);
-      const std::vector<float> alone = product_of(product, lhs, rhs, m, n);
+      const std::vector<Out> alone = product_of<Out>(product, lhs, rhs, m, n);
       for (const int threads : {2, 3, 7}) {
         device::set_thread_count(threads);
-        EXPECT_EQ(product_of(product, lhs, rhs, m, n), alone) << threads << " threads";
+        EXPECT_TRUE(same_bits(product_of<Out>(product, lhs, rhs, m, n), alone))
+            << threads << " threads";
       }
     }
   }
-  device::set_thread_count(before);
 }
 
 // An element's bits follow from its row, its column and the depth: not from what else is computed,
 // nor from how operands lie.
-TEST(PackedProduct, ElementsDoNotDependOnTheirNeighbours) {
-  constexpr std::int64_t kDepth = 500;
-  const ProductOperand lhs(260, kDepth, true, false, 5), rhs(kDepth, 150, true, false, 6);
-  ProductOperand turned(kDepth, 150, false, false, 6);
-  for (std::int64_t d = 0; d < kDepth; ++d) {
-    for (std::int64_t j = 0; j < 150; ++j) {
-      turned.numbers[static_cast<std::size_t>(j * kDepth + d)] = rhs.at(d, j);
+TYPED_TEST(PackedProducts, HaveElementsThatDoNotDependOnTheirNeighbours) {
+  using T = typename TypeParam::T;
+  using Out = typename TypeParam::Out;
+  for (const std::int64_t depth : {500, 1201}) {
+    const ProductOperand<T> lhs(260, depth, true, false, 5), rhs(depth, 150, true, false, 6);
+    ProductOperand<T> turned(depth, 150, false, false, 6);
+    for (std::int64_t d = 0; d < depth; ++d) {
+      for (std::int64_t j = 0; j < 150; ++j) {
+        turned.numbers[static_cast<std::size_t>(j * depth + d)] =
+            rhs.numbers[static_cast<std::size_t>(d * 150 + j)];
+      }
     }
-  }
-  const auto whole = product_of(PackedProduct(260, 150, kDepth), lhs, rhs, 260, 150);
-  EXPECT_EQ(product_of(PackedProduct(260, 150, kDepth), lhs, turned, 260, 150), whole);
-  const auto part = product_of(PackedProduct(7, 45, kDepth), lhs, rhs, 7, 45);
-  for (std::size_t i = 0; i < 7; ++i) {
-    for (std::size_t j = 0; j < 45; ++j) EXPECT_EQ(part[i * 45 + j], whole[i * 150 + j]);
+    const auto whole = product_of<Out>(PackedProduct<T>(260, 150, depth), lhs, rhs, 260, 150);
+    EXPECT_TRUE(same_bits(product_of<Out>(PackedProduct<T>(260, 150, depth), lhs, turned, 260, 150),
+                          whole));
+    const auto part = product_of<Out>(PackedProduct<T>(7, 45, depth), lhs, rhs, 7, 45);
+    // The first 45 columns of the right operand, whose rows are 150 apart.
+    for (std::size_t i = 0; i < 7; ++i) {
+      EXPECT_EQ(std::memcmp(&part[i * 45], &whole[i * 150], 45 * sizeof(Out)), 0) << i;
+    }
   }
 }
 
 // The result by a right operand that was prepared before.
-std::vector<float> prepared_product_of(const ProductOperand& lhs, const ProductOperand& rhs,
-                                       const ProductSizes& sizes, const ProductLoops& loops) {
+template <typename Out, typename T>
+std::vector<Out> prepared_product_of(const ProductOperand<T>& lhs, const ProductOperand<T>& rhs,
+                                     const ProductSizes& sizes, const ProductLoops<T>& loops) {
   const auto [m, n, k] = sizes;
-  const PreparedProduct product(m, n, k, loops);
-  std::vector<float> prepared(static_cast<std::size_t>(n * k), 1e30f);
+  const PreparedProduct<T> product(m, n, k, loops);
+  std::vector<T> prepared(static_cast<std::size_t>(product.prepared_bytes()) / sizeof(T));
+  EXPECT_EQ(std::int64_t(prepared.size()), n * packed_depth<T>(k));
   product.prepare(rhs.numbers.data(), rhs.strides, prepared.data());
-  return result_of(product, m, n, [&](float* out, std::int64_t stride, std::byte* workspace) {
-    product.run(MatrixRows(lhs.numbers.data(), lhs.strides, loops), prepared.data(), out, stride,
+  return result_of<T, Out>(product, m, n, [&](const ProductResult<T>& out, std::byte* workspace) {
+    product.run(MatrixRows<T>(lhs.numbers.data(), lhs.strides, loops), prepared.data(), out,
                 workspace);
   });
 }
 
 // Few rows and many; columns that leave a panel nearly empty, half full or full.
-constexpr ProductSizes kPreparedSizes[] = {
-    {1, 32, 1},     {3, 33, 17},    {12, 64, 16},    {61, 130, 401}, {5, 1100, 50},
-    {49, 303, 770}, {250, 70, 401}, {301, 1050, 20}, {700, 48, 385}, {260, 420, 1000}};
+constexpr ProductSizes kPreparedSizes[] = {{1, 32, 1},       {3, 33, 17},     {12, 64, 16},
+                                           {61, 130, 401},   {5, 1100, 50},   {49, 303, 770},
+                                           {250, 70, 401},   {301, 1050, 20}, {700, 48, 385},
+                                           {260, 420, 1000}, {20, 300, 2100}, {260, 300, 2101}};
 
-TEST(PreparedProduct, HasTheBitsOfThePackedOne) {
-  const int before = device::thread_count();
-  for (const ProductInstructions instructions : kProductInstructions) {
-    const ProductLoops* const loops = product_loops(instructions);
-    if (loops == nullptr) continue;
+TYPED_TEST(PackedProducts, HaveTheSameBitsByAPreparedOperand) {
+  using T = typename TypeParam::T;
+  using Out = typename TypeParam::Out;
+  for (const ProductLoops<T>* const loops : TypeParam::all_loops()) {
     for (const ProductSizes& sizes : kPreparedSizes) {
       const auto [m, n, k] = sizes;
       for (const bool by_rows : {true, false}) {
-        const ProductOperand lhs(m, k, by_rows, false, 7), rhs(k, n, by_rows, false, 8);
-        const std::vector<float> packed =
-            product_of(PackedProduct(m, n, k, *loops), lhs, rhs, m, n, *loops);
+        const ProductOperand<T> lhs(m, k, by_rows, false, 7), rhs(k, n, by_rows, false, 8);
+        const std::vector<Out> packed =
+            product_of<Out>(PackedProduct<T>(m, n, k, *loops), lhs, rhs, m, n, *loops);
         for (const int threads : {1, 3}) {
           device::set_thread_count(threads);
-          EXPECT_EQ(prepared_product_of(lhs, rhs, sizes, *loops), packed)
+          EXPECT_TRUE(same_bits(prepared_product_of<Out>(lhs, rhs, sizes, *loops), packed))
               << m << " " << n << " " << k << " of " << loops->columns << " columns";
         }
       }
     }
   }
-  device::set_thread_count(before);
 }
 
-TEST(PreparedProduct, WorksInASmallShareOfWhatItMultiplies) {
-  for (const auto& [m, n, k] : {ProductSizes{256, 1024, 1024},
-                                {128, 3072, 768},
-                                {240, 64, 4096},
-                                {4096, 4096, 4096},
-                                {100000, 64, 64}}) {
-    const std::int64_t bytes = 4 * (m * k + k * n + m * n);
-    EXPECT_LE(PreparedProduct(m, n, k).workspace_bytes(),
-              std::max<std::int64_t>(bytes / 8, 768 << 10))
-        << m << " " << n << " " << k;
-  }
-}
-
+// A dot of $ with results of #.
 std::string large_dot(const char* lhs, const char* rhs, const char* out, const char* dims) {
-  return std::string("ENTRY e {\n a = ") + lhs + " parameter(0)\n b = " + rhs +
-         " parameter(1)\n ROOT c = " + out + " dot(a, b), " + dims + " }";
+  return std::string("ENTRY e {\n a = $") + lhs + " parameter(0)\n b = $" + rhs +
+         " parameter(1)\n ROOT c = #" + out + " dot(a, b), " + dims + " }";
+}
+
+std::string of_dtypes(std::string text, std::string_view operands, std::string_view result) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '$') text.replace(i, 1, operands);
+    if (text[i] == '#') text.replace(i, 1, result);
+  }
+  return text;
 }
 
 // The kernel that a program gets: a batch, operands by columns, and one that is copied first.
-TEST(PackedProduct, LargeDotsOfFloatsRunOnIt) {
+TEST(PackedDots, LargeOnesArePacked) {
   const std::string programs[] = {
-      large_dot("f32[330,1000]", "f32[1000,410]", "f32[330,410]",
+      large_dot("[330,1000]", "[1000,410]", "[330,410]",
                 "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
-      large_dot("f32[1000,330]", "f32[410,1000]", "f32[330,410]",
+      large_dot("[1000,330]", "[410,1000]", "[330,410]",
                 "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
-      large_dot("f32[2,330,1000]", "f32[2,1000,410]", "f32[2,330,410]",
+      large_dot("[2,330,1000]", "[2,1000,410]", "[2,330,410]",
                 "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
                 "rhs_contracting_dims={1}"),
-      large_dot("f32[20,330,50]", "f32[20,50,410]", "f32[330,410]",
+      large_dot("[20,330,50]", "[20,50,410]", "[330,410]",
                 "lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}")};
-  for (const std::string& text : programs) {
-    auto module = ir::parse_module(text);
-    ASSERT_TRUE(module.ok()) << module.status().to_string();
-    const ir::Instruction& dot = *(*module)->entry()->root();
-    const ir::Shape& a = dot.operand(0)->shape();
-    const ir::Shape& b = dot.operand(1)->shape();
-    std::string kernel;
-    const std::vector<ir::Literal> operands = {small_integers(a, 1), small_integers(b, 2)};
-    const auto got = run_instruction(dot, operands, &kernel);
-    ASSERT_TRUE(got.ok()) << got.status().to_string();
-    EXPECT_EQ(kernel, "dot.packed");
-    // Of some elements, by the definition.
-    const auto left = operands[0].data<float>(), right = operands[1].data<float>();
-    const std::int64_t batches = a.rank() == 3 && a.dim(0) == 2 ? 2 : 1;
-    for (std::int64_t batch = 0; batch < batches; ++batch) {
-      for (std::int64_t i = 0; i < 330; i += 23) {
-        for (std::int64_t j = 0; j < 410; j += 29) {
-          float sum = 0;
-          for (std::int64_t d = 0; d < 1000; ++d) {
-            const std::int64_t at_left = a.dim(0) == 1000 ? d * 330 + i
-                                         : a.dim(0) == 20 ? (d / 50 * 330 + i) * 50 + d % 50
-                                                          : (batch * 330 + i) * 1000 + d;
-            const std::int64_t at_right =
-                b.dim(0) == 410 ? j * 1000 + d : (batch * 1000 + d) * 410 + j;
-            sum +=
-                left[static_cast<std::size_t>(at_left)] * right[static_cast<std::size_t>(at_right)];
+  const std::pair<const char*, const char*> dtypes[] = {
+      {"f32", "f32"}, {"f64", "f64"}, {"s32", "s32"},   {"u32", "u32"},
+      {"s64", "s64"}, {"u64", "u64"}, {"bf16", "bf16"}, {"bf16", "f32"}};
+  for (const auto& [of, to] : dtypes) {
+    for (const std::string& program : programs) {
+      const std::string text = of_dtypes(program, of, to);
+      auto module = ir::parse_module(text);
+      ASSERT_TRUE(module.ok()) << module.status().to_string();
+      const ir::Instruction& dot = *(*module)->entry()->root();
+      const ir::Shape& a = dot.operand(0)->shape();
+      const ir::Shape& b = dot.operand(1)->shape();
+      std::string kernel;
+      const std::vector<ir::Literal> operands = {small_integers(a, 1), small_integers(b, 2)};
+      const auto got = run_instruction(dot, operands, &kernel);
+      ASSERT_TRUE(got.ok()) << got.status().to_string();
+      const bool is_packed = std::string_view(of) != "bf16" ||
+                             product_loops<Bfloat16>(ProductInstructions::avx512) != nullptr;
+      EXPECT_EQ(kernel == "dot.packed", is_packed) << text << kernel;
+      // Of some elements, by the definition.
+      const std::int64_t batches = a.rank() == 3 && a.dim(0) == 2 ? 2 : 1;
+      ir::Literal expected(ir::Shape(dot.shape().dtype(), {}));
+      for (std::int64_t batch = 0; batch < batches; ++batch) {
+        for (std::int64_t i = 0; i < 330; i += 23) {
+          for (std::int64_t j = 0; j < 410; j += 29) {
+            double sum = 0;
+            for (std::int64_t d = 0; d < 1000; ++d) {
+              const std::int64_t at_left = a.dim(0) == 1000 ? d * 330 + i
+                                           : a.dim(0) == 20 ? (d / 50 * 330 + i) * 50 + d % 50
+                                                            : (batch * 330 + i) * 1000 + d;
+              const std::int64_t at_right =
+                  b.dim(0) == 410 ? j * 1000 + d : (batch * 1000 + d) * 410 + j;
+              sum += operands[0].at(at_left) * operands[1].at(at_right);
+            }
+            expected.set(0, sum);
+            ASSERT_EQ(got->at((batch * 330 + i) * 410 + j), expected.at(0)) << text << i << j;
           }
-          ASSERT_EQ(got->data<float>()[static_cast<std::size_t>((batch * 330 + i) * 410 + j)], sum)
-              << text << i << " " << j;
         }
       }
     }

@@ -6,8 +6,8 @@
 
 namespace plimsoll::kernels {
 
-// dot: floats of at most 32 bits and integers of a byte through oneDNN, other dtypes by blocked
-// loops of our own.
+// dot: floats of at most 32 bits and integers of a byte through oneDNN, large ones and other dtypes
+// by loops of our own.
 KernelResult make_dot(const ir::Instruction& instruction);
 // convolution: through oneDNN where one of its three directions expresses it, else direct loops.
 KernelResult make_convolution(const ir::Instruction& instruction);

@@ -34,7 +34,7 @@ MatrixStrides filter_matrix(const WeightsView& weights) {
 
 // What the windows see: a row a position of the result, in it the channels at one place of the
 // window after those at another.
-class WindowRows final : public ProductRows {
+class WindowRows final : public ProductRows<float> {
  public:
   static constexpr std::size_t kMostSpatial = 3;
   static constexpr std::int64_t kMostRows = 16;  // of a panel
@@ -56,7 +56,7 @@ class WindowRows final : public ProductRows {
       }
       image[at(r)] = images_ + rest * c_.src.strides[0];
     }
-    static constexpr float kZeros[PackedProduct::kMostDepth] = {};
+    static constexpr float kZeros[PackedProduct<float>::kMostDepth] = {};
     const std::int64_t channels = c_.src.dims[1], width = (rows + 3) / 4 * 4;
     std::array<const float*, kMostRows> from;
     from.fill(kZeros);
@@ -78,7 +78,7 @@ class WindowRows final : public ProductRows {
         }
         from[at(r)] = is_inside ? pixel : kZeros;
       }
-      product_loops().pack_rows(from.data(), width, some, to);
+      product_loops<float>().pack_rows(from.data(), width, some, to);
       to += some * width;
       k0 += some;
       depth -= some;
@@ -102,7 +102,7 @@ bool PackedConvolution::takes(const LibraryConvolution& c) {
   for (const bool flips : c.flip) {
     if (flips) return false;
   }
-  if (c.weights.dims[1] < PreparedProduct::kLeastColumns) return false;
+  if (c.weights.dims[1] < PreparedProduct<float>::kLeastColumns) return false;
   if (c.weights.dims[0] != 1 || c.stride.size() > WindowRows::kMostSpatial) return false;
   if (c.src.strides[1] != 1 || !c.dst.is_channels_last()) return false;
   const MatrixStrides filters = filter_matrix(c.weights);
@@ -123,19 +123,19 @@ PackedConvolution::PackedConvolution(LibraryConvolution convolution)
 Status PackedConvolution::launch(device::Stream&, const device::KernelArguments& arguments) const {
   const WindowRows rows(c_, static_cast<const float*>(arguments.inputs[0]));
   const auto* const filters = static_cast<const float*>(arguments.inputs[1]);
-  auto* const out = static_cast<float*>(arguments.outputs[0]);
+  const ProductResult<float> out{static_cast<float*>(arguments.outputs[0]), c_.weights.dims[1]};
   void* const packed = byte_offset(arguments.workspace, packed_);
   if (takes_prepared_) {
-    by_prepared_.run(rows, filters, out, c_.weights.dims[1], packed);
+    by_prepared_.run(rows, filters, out, packed);
   } else {
-    product_.run(rows, filters, filters_, out, c_.weights.dims[1], packed);
+    product_.run(rows, filters, filters_, out, packed);
   }
   return ok_status();
 }
 
 std::int64_t PackedConvolution::prepared_bytes() const {
   if (takes_prepared_) return 0;
-  return c_.weights.dims[1] * depth_of(c_) * std::int64_t{sizeof(float)};
+  return by_prepared_.prepared_bytes();
 }
 
 Status PackedConvolution::prepare(const void* plain, void* prepared) const {

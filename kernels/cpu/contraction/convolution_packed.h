@@ -32,8 +32,8 @@ class PackedConvolution final : public KernelBase, public device::InputPreparati
  private:
   LibraryConvolution c_;
   MatrixStrides filters_;
-  PackedProduct product_;
-  PreparedProduct by_prepared_;
+  PackedProduct<float> product_;
+  PreparedProduct<float> by_prepared_;
   bool takes_prepared_ = false;
   std::int64_t packed_;  // where the product's workspace begins
 };

@@ -2,73 +2,163 @@
 #include "kernels/cpu/contraction/dot_packed.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "kernels/cpu/contraction/dot_kernel.h"
+#include "kernels/cpu/products/packed_product.h"
+#include "kernels/cpu/products/prepared_product.h"
+#include "runtime/device/cpu/parallel.h"
+#include "runtime/device/input_preparation.h"
 
 namespace plimsoll::kernels {
+namespace {
 
 // Below these, packing is a large part of the work, and the library's own cut is as good or better.
-bool PackedDot::takes(ir::DType lhs, ir::DType rhs, ir::DType result, const DotShape& shape) {
-  constexpr std::int64_t kLeastRows = 241, kLeastColumns = 384;
-  constexpr std::int64_t kLeastElements = 3 << 15, kLeastProducts = 1 << 27;
+bool is_worth_packing(ir::DType dtype, const DotShape& shape) {
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0 || shape.k == 0) return false;
+  struct Least {
+    std::int64_t rows, columns, elements, products;
+  };
+  constexpr Least kF32 = {241, 384, 3 << 15, 1 << 27}, kBf16 = {241, 192, 3 << 15, 1 << 26};
+  // What the library doesn't multiply.
+  constexpr Least kOthers = {2, 1, 2, 1 << 9};
+  const Least& least = dtype == ir::DType::f32 ? kF32 : dtype == ir::DType::bf16 ? kBf16 : kOthers;
   const std::int64_t elements = shape.m * shape.n;
-  return lhs == ir::DType::f32 && rhs == ir::DType::f32 && result == ir::DType::f32 &&
-         shape.batch > 0 && shape.k > 0 && shape.m >= kLeastRows && shape.n >= kLeastColumns &&
-         elements >= kLeastElements && elements >= kLeastProducts / shape.k;
+  return shape.m >= least.rows && shape.n >= least.columns && elements >= least.elements &&
+         elements >= least.products / shape.k;
 }
 
-bool PackedDot::takes_constant(const ir::Instruction& instruction, const DotShape& shape) {
+bool is_constant(const ir::Instruction& instruction) {
+  return instruction.opcode() == ir::Opcode::constant;
+}
+
+// The right operand is a constant, which is packed once, and large enough to gain by it.
+bool is_by_constant(const ir::Instruction& instruction, const DotShape& shape) {
   constexpr std::int64_t kLeastColumns = 64, kLeastDepth = 32, kLeastProducts = 1 << 18;
-  const auto is_f32 = [](const ir::Shape& s) { return s.dtype() == ir::DType::f32; };
-  return instruction.operand(1)->opcode() == ir::Opcode::constant &&
-         is_f32(instruction.operand(0)->shape()) && is_f32(instruction.operand(1)->shape()) &&
-         is_f32(instruction.shape()) && shape.batch == 1 && !shape.rhs.needs_copy && shape.m > 1 &&
-         shape.n >= kLeastColumns && shape.k >= kLeastDepth &&
+  return is_constant(*instruction.operand(1)) && shape.batch == 1 && !shape.rhs.needs_copy &&
+         shape.m > 1 && shape.n >= kLeastColumns && shape.k >= kLeastDepth &&
          shape.m * shape.n >= kLeastProducts / shape.k;
 }
 
-PackedDot::PackedDot(const ir::Instruction& instruction)
-    : DotKernel(instruction, "dot.packed", device::KernelOrigin::own),
-      product_(shape_.m, shape_.n, shape_.k) {
-  std::int64_t bytes = product_.workspace_bytes();
-  // The kernel that takes it prepared may have no more workspace than this.
-  if (shape_.batch == 1 && !shape_.rhs.needs_copy && shape_.n >= PreparedProduct::kLeastColumns) {
-    by_prepared_.emplace(shape_.m, shape_.n, shape_.k);
-    bytes = std::max(bytes, by_prepared_->workspace_bytes());
-  }
-  packed_ = reserve_workspace(bytes);
-}
+// Of a batch: products at once, and what their workspaces may take of operands and results.
+constexpr std::int64_t kMostBatchSlots = 16, kShareOfBatches = 4;
 
-Status PackedDot::multiply(const void* lhs, const void* rhs, void* out, void* workspace) const {
-  for (std::int64_t b = 0; b < shape_.batch; ++b) {
-    const MatrixRows rows(static_cast<const float*>(lhs) + shape_.batch_offset(shape_.lhs, b),
-                          {shape_.lhs.row_stride, shape_.lhs.column_stride});
-    float* const to = static_cast<float*>(out) + b * shape_.m * shape_.n;
-    void* const packed = byte_offset(workspace, packed_);
-    if (takes_prepared_) {
-      by_prepared_->run(rows, static_cast<const float*>(rhs), to, shape_.n, packed);
+template <typename T>
+class PackedDot final : public DotKernel, public device::InputPreparation {
+ public:
+  explicit PackedDot(const ir::Instruction& instruction)
+      : DotKernel(instruction, "dot.packed", device::KernelOrigin::own),
+        product_(shape_.m, shape_.n, shape_.k),
+        narrows_(sizeof(T) < sizeof(ProductSum<T>) && result_dtype_ == lhs_dtype_) {
+    std::int64_t bytes = product_.workspace_bytes();
+    // The kernel that takes it prepared may have no more workspace than this.
+    if (is_constant(*instruction.operand(1)) && shape_.batch == 1 && !shape_.rhs.needs_copy &&
+        shape_.n >= PreparedProduct<T>::kLeastColumns) {
+      by_prepared_.emplace(shape_.m, shape_.n, shape_.k);
+      bytes = std::max(bytes, by_prepared_->workspace_bytes());
+    }
+    // Products that are one task each are dealt to tasks themselves.
+    if (product_.slots() == 1) {
+      const std::int64_t operands =
+          shape_.batch * dtype_bytes(lhs_dtype_) *
+          (shape_.m * shape_.k + shape_.k * shape_.n + shape_.m * shape_.n);
+      slots_ =
+          std::clamp<std::int64_t>(operands / kShareOfBatches / std::max<std::int64_t>(64, bytes),
+                                   1, std::min(kMostBatchSlots, shape_.batch));
+    }
+    slot_bytes_ = bytes;
+    packed_ = reserve_workspace(slots_ * bytes);
+  }
+
+  const device::InputPreparation* input_preparation() const override {
+    return by_prepared_ ? this : nullptr;
+  }
+  int prepared_input() const override { return 1; }
+  std::int64_t prepared_bytes() const override {
+    return by_prepared_.has_value() && !takes_prepared_ ? by_prepared_->prepared_bytes() : 0;
+  }
+  Status prepare(const void* plain, void* prepared) const override {
+    by_prepared_->prepare(static_cast<const T*>(plain), strides_of(shape_.rhs),
+                          static_cast<T*>(prepared));
+    return ok_status();
+  }
+  std::shared_ptr<const device::Kernel> taking_prepared() const override {
+    auto kernel = std::make_shared<PackedDot>(*this);
+    kernel->takes_prepared_ = true;
+    return kernel;
+  }
+
+ private:
+  static MatrixStrides strides_of(const MatrixView& view) {
+    return {view.row_stride, view.column_stride};
+  }
+
+  Status multiply(const void* lhs, const void* rhs, void* out, void* workspace) const override {
+    device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot) {
+        void* const packed = byte_offset(workspace, packed_ + slot * slot_bytes_);
+        for (std::int64_t b = shape_.batch * slot / slots_; b < shape_.batch * (slot + 1) / slots_;
+             ++b) {
+          multiply(b, static_cast<const T*>(lhs), static_cast<const T*>(rhs), out, packed);
+        }
+      }
+    });
+    return ok_status();
+  }
+
+  void multiply(std::int64_t b, const T* lhs, const T* rhs, void* out, void* packed) const {
+    const MatrixRows<T> rows(lhs + shape_.batch_offset(shape_.lhs, b), strides_of(shape_.lhs));
+    const std::int64_t at = b * shape_.m * shape_.n;
+    ProductResult<T> to{nullptr, shape_.n};
+    if (narrows_) {
+      to.narrowed = static_cast<T*>(out) + at;
     } else {
-      product_.run(rows, static_cast<const float*>(rhs) + shape_.batch_offset(shape_.rhs, b),
-                   {shape_.rhs.row_stride, shape_.rhs.column_stride}, to, shape_.n, packed);
+      to.sums = static_cast<ProductSum<T>*>(out) + at;
+    }
+    if (takes_prepared_) {
+      by_prepared_->run(rows, rhs, to, packed);
+    } else {
+      product_.run(rows, rhs + shape_.batch_offset(shape_.rhs, b), strides_of(shape_.rhs), to,
+                   packed);
     }
   }
-  return ok_status();
-}
 
-std::int64_t PackedDot::prepared_bytes() const {
-  if (!by_prepared_.has_value() || takes_prepared_) return 0;
-  return shape_.n * shape_.k * std::int64_t{sizeof(float)};
-}
+  PackedProduct<T> product_;
+  std::optional<PreparedProduct<T>> by_prepared_;  // where the right operand may come so
+  bool narrows_;                                   // sums are rounded to the operands' dtype
+  bool takes_prepared_ = false;
+  // Where the products' workspaces begin, how many there are, and of what size.
+  std::int64_t packed_, slots_ = 1, slot_bytes_;
+};
 
-Status PackedDot::prepare(const void* plain, void* prepared) const {
-  by_prepared_->prepare(static_cast<const float*>(plain),
-                        {shape_.rhs.row_stride, shape_.rhs.column_stride},
-                        static_cast<float*>(prepared));
-  return ok_status();
-}
+}  // namespace
 
-std::shared_ptr<const device::Kernel> PackedDot::taking_prepared() const {
-  auto kernel = std::make_shared<PackedDot>(*this);
-  kernel->takes_prepared_ = true;
-  return kernel;
+std::shared_ptr<const device::Kernel> make_packed_dot(const ir::Instruction& instruction,
+                                                      const DotShape& shape) {
+  const ir::DType dtype = instruction.operand(0)->shape().dtype();
+  const ir::DType result = instruction.shape().dtype();
+  if (instruction.operand(1)->shape().dtype() != dtype) return nullptr;
+  const bool is_large = is_worth_packing(dtype, shape);
+  if (!is_large && !(dtype == ir::DType::f32 && is_by_constant(instruction, shape))) return nullptr;
+  if (dtype == ir::DType::bf16 && (result == dtype || result == ir::DType::f32)) {
+    if (product_loops<Bfloat16>(ProductInstructions::avx512) == nullptr) return nullptr;
+    return std::make_shared<PackedDot<Bfloat16>>(instruction);
+  }
+  if (result != dtype) return nullptr;
+  switch (dtype) {
+    case ir::DType::f32:
+      return std::make_shared<PackedDot<float>>(instruction);
+    case ir::DType::f64:
+      return std::make_shared<PackedDot<double>>(instruction);
+    case ir::DType::s32:
+    case ir::DType::u32:
+      return std::make_shared<PackedDot<std::uint32_t>>(instruction);
+    case ir::DType::s64:
+    case ir::DType::u64:
+      return std::make_shared<PackedDot<std::uint64_t>>(instruction);
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace plimsoll::kernels

@@ -2,43 +2,18 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
-#include "kernels/cpu/contraction/dot_kernel.h"
-#include "kernels/cpu/products/packed_product.h"
-#include "kernels/cpu/products/prepared_product.h"
-#include "runtime/device/input_preparation.h"
+#include "kernels/cpu/contraction/dot_shape.h"
+#include "runtime/device/kernel.h"
 
 namespace plimsoll::kernels {
 
-// Products of f32 matrices that are so large that all threads share one of them, or by constants:
-// an operand is packed once (kernels/cpu/products), where the library would pack it in every piece
-// that it is given. Elements of a batch follow each other. A right operand without a batch may come
-// prepared.
-class PackedDot final : public DotKernel, public device::InputPreparation {
- public:
-  // Whether a dot of these dtypes and sizes takes less time so than in the library.
-  static bool takes(ir::DType lhs, ir::DType rhs, ir::DType result, const DotShape& shape);
-  // Whether its right operand is a constant, which is packed once, and large enough to gain by it.
-  static bool takes_constant(const ir::Instruction& instruction, const DotShape& shape);
-
-  explicit PackedDot(const ir::Instruction& instruction);
-
-  const device::InputPreparation* input_preparation() const override {
-    return by_prepared_ ? this : nullptr;
-  }
-  int prepared_input() const override { return 1; }
-  std::int64_t prepared_bytes() const override;
-  Status prepare(const void* plain, void* prepared) const override;
-  std::shared_ptr<const device::Kernel> taking_prepared() const override;
-
- private:
-  Status multiply(const void* lhs, const void* rhs, void* out, void* workspace) const override;
-
-  PackedProduct product_;
-  std::optional<PreparedProduct> by_prepared_;  // where the right operand may come so
-  bool takes_prepared_ = false;
-  std::int64_t packed_;  // where the product's workspace begins
-};
+// The kernel of a dot whose operands are packed once for all threads (kernels/cpu/products), where
+// the library would pack them in every piece that it is given: of large matrices of f32, f64, bf16
+// (where the machine multiplies pairs of it) or integers of 64 bits, and of f32 by constants.
+// Elements of a batch follow each other; a right operand without a batch may come prepared. Null
+// for dots of other dtypes, and those that are as fast otherwise.
+std::shared_ptr<const device::Kernel> make_packed_dot(const ir::Instruction& instruction,
+                                                      const DotShape& shape);
 
 }  // namespace plimsoll::kernels

@@ -11,8 +11,8 @@
 // How products are cut into tasks, by whatever the right operand comes as.
 namespace plimsoll::kernels {
 
-inline constexpr std::int64_t kFloatBytes = sizeof(float);
-inline constexpr std::int64_t kMostSlots = 16;
+template <typename T>
+inline constexpr auto kNumberBytes = static_cast<std::int64_t>(sizeof(T));
 // Rows of a tile, which passes by so many columns at a time: these stay in the second cache.
 inline constexpr std::int64_t kProductTileRows = 48;
 inline constexpr std::int64_t kProductTileColumns = 384;
@@ -26,16 +26,33 @@ inline std::int64_t parts_of(std::int64_t size, std::int64_t most) {
 }
 inline std::int64_t in_fours(std::int64_t rows) { return parts_of(rows, 4) * 4; }
 
+// Tasks at once, at most: each has memory of its own, and should be worth it. Of numbers that are
+// added up in wider ones it has sums there, too, so that there are fewer.
+template <typename T>
+std::int64_t most_product_slots(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double kMost = 16, kMostOfNarrow = 8, kNarrowAreFewBelow = 1 << 30;
+  constexpr double kProductsPerSlot = 1 << 19;
+  const double products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool are_few = sizeof(T) < sizeof(ProductSum<T>) && products < kNarrowAreFewBelow;
+  return static_cast<std::int64_t>(
+      std::clamp(products / kProductsPerSlot, 1.0, are_few ? kMostOfNarrow : kMost));
+}
+
 // What a workspace may take of m x k by k x n: it is part of a program's peak, and so a small share
-// of what is multiplied.
-inline std::int64_t most_workspace_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kShare = 8, kLeast = 512 << 10;
-  return std::max(kLeast, kFloatBytes * (m * k + k * n + m * n) / kShare);
+// of what is multiplied, or small. Products of bf16 keep more of a depth, as sums must not be
+// rounded between.
+template <typename T>
+std::int64_t most_workspace_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kShare = sizeof(T) < sizeof(ProductSum<T>) ? 4 : 8;
+  constexpr std::int64_t kLeast = 32 << 10, kSmall = 512 << 10, kShareOfSmall = 2;
+  const std::int64_t bytes = kNumberBytes<T> * (m * k + k * n + m * n);
+  return std::max({bytes / kShare, std::min(kSmall, bytes / kShareOfSmall), kLeast});
 }
 
 // All of m rows, in panels, a block of the depth after the other, on all threads.
-inline void pack_all_rows(const ProductRows& rows, std::int64_t m, std::int64_t k,
-                          std::int64_t block_depth, const ProductLoops& loops, float* packed) {
+template <typename T>
+void pack_all_rows(const ProductRows<T>& rows, std::int64_t m, std::int64_t k,
+                   std::int64_t block_depth, const ProductLoops<T>& loops, T* packed) {
   const std::int64_t panels = parts_of(m, loops.rows);
   device::parallel_for(panels * parts_of(k, block_depth),
                        std::max<std::int64_t>(1, kPackedAtOnce / (loops.rows * block_depth)),
@@ -45,7 +62,7 @@ inline void pack_all_rows(const ProductRows& rows, std::int64_t m, std::int64_t 
                                               i = unit % panels * loops.rows;
                            const std::int64_t depth = std::min(block_depth, k - k0);
                            rows.pack(i, std::min(loops.rows, m - i), k0, depth,
-                                     packed + k0 * in_fours(m) + i * depth);
+                                     packed + k0 * in_fours(m) + i * packed_depth<T>(depth));
                          }
                        });
 }

@@ -3,38 +3,85 @@
 
 #include <cstdint>
 
+#include "runtime/base/float16.h"
+
 namespace plimsoll::kernels {
 
-// The inner loops of products of packed f32 matrices for one instruction set. An operand is packed
+// What is multiplied: float, double, integers that wrap (std::uint32_t, std::uint64_t), or
+// Bfloat16, whose products are added in f32, two steps of the depth at a time.
+template <typename T>
+struct ProductNumbers {
+  using Sum = T;
+  static constexpr std::int64_t kStep = 1;
+};
+template <>
+struct ProductNumbers<Bfloat16> {
+  using Sum = float;
+  static constexpr std::int64_t kStep = 2;
+};
+template <typename T>
+using ProductSum = typename ProductNumbers<T>::Sum;
+
+// Numbers that a row or column of a panel takes: those of whole steps.
+template <typename T>
+constexpr std::int64_t packed_depth(std::int64_t depth) {
+  constexpr std::int64_t kStep = ProductNumbers<T>::kStep;
+  return (depth + kStep - 1) / kStep * kStep;
+}
+
+// Where sums of products go, rows `stride` sums apart; with `add` they are added to what is there.
+// If `narrowed` is not null it gets them instead, rounded, and `sums` is only read, with `add`.
+template <typename T>
+struct ProductTile {
+  ProductSum<T>* sums;
+  std::int64_t stride;
+  bool add;
+  T* narrowed = nullptr;
+  std::int64_t narrowed_stride = 0;
+};
+
+// The inner loops of products of packed matrices for one instruction set. An operand is packed
 // into panels of some rows (of the left one) or columns (of the right one): of every step of the
-// depth the panel's numbers, side by side. A product of two panels keeps its sums in registers.
-// Every element is a sum in the order of the depth, whatever the panels are, by fused multiply-adds
-// where the machine has them. Thread-safe.
+// depth the panel's numbers, side by side; where a step is several numbers these lie together, the
+// last filled up with zeros. A product of two panels keeps its sums in registers. Every element is
+// a sum in the order of the depth, whatever the panels are, by fused multiply-adds where the
+// machine has them; of bf16 by what it does with a pair of products (AVX512_BF16), which takes
+// numbers below 2^-126 for zero. Thread-safe.
+template <typename T>
 struct ProductLoops {
   std::int64_t rows;     // of a panel of the left operand; the last one may have any multiple of 4
   std::int64_t columns;  // of a panel of the right operand
 
-  // to[d * width + i] = from[i * stride + d * depth_stride] for i < count, zeros up to `width`, a
-  // multiple of 4; one of the strides is 1.
-  void (*pack)(const float* from, std::int64_t stride, std::int64_t depth_stride,
-               std::int64_t count, std::int64_t width, std::int64_t depth, float* to);
-  // to[d * width + i] = rows[i][d] for i < width, a multiple of 4.
-  void (*pack_rows)(const float* const* rows, std::int64_t width, std::int64_t depth, float* to);
-  // c = a b, or c += a b with `add`: one panel of `rows` rows, padded to a multiple of 4 in `a`,
-  // by panels of `columns` columns, padded in `b`; rows of c are c_stride apart.
-  void (*multiply)(const float* a, const float* b, std::int64_t rows, std::int64_t columns,
-                   std::int64_t depth, float* c, std::int64_t c_stride, bool add);
+  // Element (i, d) of a panel is from[i * stride + d * depth_stride] for i < count, and zero up to
+  // `width`, a multiple of 4; one of the strides is 1. Where a step is one number it goes to
+  // to[d * width + i].
+  void (*pack)(const T* from, std::int64_t stride, std::int64_t depth_stride, std::int64_t count,
+               std::int64_t width, std::int64_t depth, T* to);
+  // The same of rows[i][d] for i < width, a multiple of 4, and whole steps.
+  void (*pack_rows)(const T* const* rows, std::int64_t width, std::int64_t depth, T* to);
+  // One panel of `rows` rows, padded to a multiple of 4 in `a`, by panels of `columns` columns,
+  // padded in `b`.
+  void (*multiply)(const T* a, const T* b, std::int64_t rows, std::int64_t columns,
+                   std::int64_t depth, const ProductTile<T>& c);
   // The same by one panel of columns, of `columns` numbers a step of the depth: nothing is padded,
   // and as many numbers behind it are read as a full panel has more.
-  void (*multiply_prepared)(const float* a, const float* b, std::int64_t rows, std::int64_t columns,
-                            std::int64_t depth, float* c, std::int64_t c_stride, bool add);
+  void (*multiply_prepared)(const T* a, const T* b, std::int64_t rows, std::int64_t columns,
+                            std::int64_t depth, const ProductTile<T>& c);
 };
 
 enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512 };
 
-// Null where this machine has no such instructions.
-const ProductLoops* product_loops(ProductInstructions instructions);
-// The widest that this machine has.
-const ProductLoops& product_loops();
+// Null where this machine has no such instructions, or there are no loops for them (of Bfloat16
+// there are for AVX512_BF16 alone).
+template <typename T>
+const ProductLoops<T>* product_loops(ProductInstructions instructions);
+// The widest that this machine has; of Bfloat16 only where it has some.
+template <typename T>
+const ProductLoops<T>& product_loops();
+
+template <>
+const ProductLoops<Bfloat16>* product_loops<Bfloat16>(ProductInstructions instructions);
+template <>
+const ProductLoops<Bfloat16>& product_loops<Bfloat16>();
 
 }  // namespace plimsoll::kernels
