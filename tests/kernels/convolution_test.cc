@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <span>
 
 #include "runtime/ir/shapes/shape_inference.h"
 #include "tests/kernels/kernel_harness.h"
@@ -277,8 +278,8 @@ TEST(Convolution, BytesAreWidenedWhereTheirSumsAreExact) {
   EXPECT_EQ(kernel(DType::s8, 16, DType::s32), "onednn.convolution.forward.widened");
   EXPECT_EQ(kernel(DType::u8, 16, DType::u32), "onednn.convolution.forward.widened");
   EXPECT_EQ(kernel(DType::s8, 113, DType::s32), "onednn.convolution.forward.widened");
-  EXPECT_EQ(kernel(DType::s8, 114, DType::s32), "convolution.direct");
-  EXPECT_EQ(kernel(DType::u8, 29, DType::s32), "convolution.direct");
+  EXPECT_EQ(kernel(DType::s8, 114, DType::s32), "convolution.blocked");
+  EXPECT_EQ(kernel(DType::u8, 29, DType::s32), "convolution.blocked");
 }
 
 TEST(Convolution, EveryDtypeMatchesTheDefinition) {
@@ -294,8 +295,8 @@ TEST(Convolution, EveryDtypeMatchesTheDefinition) {
   }
 }
 
-// Attributes drawn at random; the kernel may be any.
-TEST(Convolution, RandomAttributesMatchTheDefinition) {
+// Attributes drawn at random, of up to `most` features and positions; the kernel may be any.
+void check_random_attributes(std::span<const DType> dtypes, int most, int trials) {
   std::mt19937 random(7);
   const auto draw = [&](int low, int high) {
     return static_cast<std::int64_t>(
@@ -304,21 +305,21 @@ TEST(Convolution, RandomAttributesMatchTheDefinition) {
   const char* labels[] = {"b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf",
                           "b01f_01oi->b01f", "01bf_io01->f0b1", "b0f_0io->b0f",
                           "bf0_oi0->bf0",    "bf_io->bf",       "b012f_012io->b012f"};
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < trials; ++trial) {
     const std::string text = labels[random() % std::size(labels)];
     const auto d = parse_labels(text);
     const std::size_t spatial = d.input_spatial.size();
     const std::int64_t groups = draw(0, 4) == 0 ? 2 : 1;
     const bool batch_groups = groups == 2 && draw(0, 1) == 0;
     ir::Dims lhs(std::vector<std::int64_t>(spatial + 2, 1)), rhs = lhs;
-    const std::int64_t inputs = draw(1, 5), outputs = draw(1, 5);
+    const std::int64_t inputs = draw(1, most), outputs = draw(1, most);
     lhs[static_cast<int>(d.input_batch)] = draw(1, 5) * (batch_groups ? groups : 1);
     lhs[static_cast<int>(d.input_feature)] = inputs * (batch_groups ? 1 : groups);
     rhs[static_cast<int>(d.kernel_input_feature)] = inputs;
     rhs[static_cast<int>(d.kernel_output_feature)] = outputs * groups;
     Case c{text, {}, {}, {}, batch_groups ? 1 : groups, batch_groups ? groups : 1};
     for (std::size_t s = 0; s < spatial; ++s) {
-      const std::int64_t size = draw(1, 7), kernel = draw(1, 4);
+      const std::int64_t size = draw(1, most > 5 && spatial == 1 ? most : 7), kernel = draw(1, 4);
       ir::WindowDimension w = window(draw(1, 2), draw(-1, 3), draw(-1, 3), draw(0, 2) == 0 ? 2 : 1,
                                      draw(1, 2), draw(0, 3) == 0);
       const std::int64_t padded = (size - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high;
@@ -328,8 +329,9 @@ TEST(Convolution, RandomAttributesMatchTheDefinition) {
       rhs[static_cast<int>(d.kernel_spatial[s])] = kernel;
       c.window.push_back(w);
     }
-    c.lhs = Shape(DType::f32, lhs);
-    c.rhs = Shape(DType::f32, rhs);
+    c.result = dtypes[static_cast<std::size_t>(trial) % dtypes.size()];
+    c.lhs = Shape(c.result, lhs);
+    c.rhs = Shape(c.result, rhs);
     check(c, static_cast<unsigned>(trial));
     if (testing::Test::HasFailure()) {
       for (const auto& w : c.window) {
@@ -340,6 +342,48 @@ TEST(Convolution, RandomAttributesMatchTheDefinition) {
       }
       return;
     }
+  }
+}
+
+TEST(Convolution, RandomAttributesMatchTheDefinition) {
+  const DType dtypes[] = {DType::f32};
+  check_random_attributes(dtypes, 5, 150);
+}
+
+// Around the sizes of tiles, lanes along outputs and along features.
+TEST(Convolution, RandomAttributesMatchTheDefinitionByTiles) {
+  const DType dtypes[] = {DType::f64, DType::s32, DType::u64};
+  check_random_attributes(dtypes, 5, 150);
+  check_random_attributes(dtypes, 70, 90);
+}
+
+// What lies outside of the input is not multiplied with a filter's infinities and NaNs.
+TEST(Convolution, PaddingCountsForNothingWhateverTheFilter) {
+  for (const std::int64_t features : {1, 3, 80}) {
+    const Case c{"b01f_01io->b01f",
+                 Shape(DType::f64, {2, 5, 6, 2}),
+                 Shape(DType::f64, {3, 3, 2, features}),
+                 {window(1, 1, 1), window(1, 2, 1, 2)},
+                 1,
+                 1,
+                 DType::f64};
+    const Built built = build(c);
+    ASSERT_NE(built.instruction, nullptr);
+    std::vector<ir::Literal> operands = {small_integers(c.lhs, 3), small_integers(c.rhs, 4)};
+    operands[1].set(0, INFINITY);
+    operands[1].set(17 * features + features - 1, NAN);
+    const auto got = run_instruction(*built.instruction, operands);
+    ASSERT_TRUE(got.ok()) << got.status().to_string();
+    const std::vector<double> expected = reference(*built.instruction, operands[0], operands[1]);
+    std::size_t finite = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double value = got->at(static_cast<std::int64_t>(i));
+      finite += std::isfinite(expected[i]) ? 1 : 0;
+      EXPECT_TRUE(value == expected[i] || (std::isnan(value) && std::isnan(expected[i])))
+          << i << ": " << value << ", expected " << expected[i];
+    }
+    EXPECT_GT(finite, expected.size() / 10);
+    EXPECT_LT(finite, expected.size());
   }
 }
 
