@@ -13,6 +13,7 @@
 #include "kernels/cpu/fourier/fft.h"
 #include "kernels/cpu/indexing/indexing.h"
 #include "kernels/cpu/indexing/sort.h"
+#include "kernels/cpu/indexing/top_k.h"
 #include "kernels/cpu/linalg/linalg.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/scalar/map.h"
@@ -48,6 +49,8 @@ Maker maker_of(ir::Opcode opcode) {
       return make_select_and_scatter;
     case ir::Opcode::sort:
       return make_sort;
+    case ir::Opcode::topk:
+      return make_top_k;
     case ir::Opcode::scatter:
       return make_scatter;
     case ir::Opcode::map:

@@ -44,7 +44,13 @@ Status hold_parameter(ir::Module& module, std::size_t number, std::string_view s
 // type, custom calls that are the identity on one device; calls and conditionals in computations
 // that are applied to elements. UNIMPLEMENTED, with the instruction's name, where such a custom
 // call means several devices.
-Status expand(ir::Module& module);
+//
+// With `keeps_top_k` a `topk` stays, or is made of XLA's custom call, where the first are few of
+// many and a kernel need not sort them all.
+struct ExpandOptions {
+  bool keeps_top_k = false;
+};
+Status expand(ir::Module& module, const ExpandOptions& options = {});
 // The module with every complex value as two real ones, or itself where it has none. Parameters and
 // results keep their numbers, bytes and aliases: c64[2,3] is f32[2,3,2]. UNIMPLEMENTED, with the
 // instruction's name, for what has no form in real numbers here.

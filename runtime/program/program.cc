@@ -178,7 +178,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());
   // Before anything looks at what is this participant's alone.
   if (!options.one_program) PLIMSOLL_RETURN_IF_ERROR(passes::place_gathers(*module).status());
-  PLIMSOLL_RETURN_IF_ERROR(passes::expand(*module));
+  PLIMSOLL_RETURN_IF_ERROR(passes::expand(*module, {.keeps_top_k = provider.has_top_k()}));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_complex(std::move(module)));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_narrow(std::move(module)));
   if (options.optimize) {

@@ -144,5 +144,54 @@ TEST(Sort, BySeveralKeysInTurnIsTheInterpreters) {
   }
 }
 
+TEST(TopK, IsTheInterpretersWhateverTheBits) {
+  std::mt19937 random(3);
+  const int before = device::thread_count();
+  for (const std::string type :
+       {"f32", "f64", "f16", "bf16", "s8", "u8", "s32", "u32", "s64", "u64", "pred"}) {
+    for (const auto& [lines, length, count] : {std::tuple{1, 4, 1},
+                                               {3, 63, 5},
+                                               {7, 64, 16},
+                                               {2, 65, 65},
+                                               {5, 3000, 1},
+                                               {3, 3000, 700},
+                                               {1, 40000, 8},
+                                               {40, 900, 50},
+                                               {2, 10, 0}}) {
+      for (const int bits : {0, 1, 2}) {
+        SCOPED_TRACE(type + " " + std::to_string(length) + " " + std::to_string(count) + " " +
+                     std::to_string(bits));
+        const std::string rows = std::to_string(lines) + ",";
+        const std::string from = type + "[" + rows + std::to_string(length) + "]";
+        const std::string kept = "[" + rows + std::to_string(count) + "]";
+        const auto module = ir::parse_module("HloModule m\nENTRY e { x = " + from +
+                                             " parameter(0) ROOT t = (" + type + kept + ", s32" +
+                                             kept + ") topk(x), k=" + std::to_string(count) +
+                                             ", largest=" + (bits == 1 ? "false" : "true") + " }");
+        ASSERT_TRUE(module.ok()) << module.status().to_string();
+        const ir::Instruction& root = *(*module)->entry()->root();
+        ir::Literal x = sort_keys(root.operand(0)->shape(), bits < 2, random);
+        // In the order that keeps nothing of what was kept before.
+        for (std::int64_t i = 0; bits == 2 && type == "f32" && i < length; ++i) {
+          x.set(i, static_cast<double>(i));
+        }
+        const std::vector<ir::Literal> operands{x};
+        const auto expected = ir::interpret(root, operands);
+        ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+        for (const int threads : {1, 2}) {
+          device::set_thread_count(threads);
+          const auto got = run_instruction(root, operands);
+          ASSERT_TRUE(got.ok()) << got.status().to_string();
+          for (int i = 0; i < 2; ++i) {
+            const auto a = expected->elements()[at(i)].bytes(), b = got->elements()[at(i)].bytes();
+            EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << "result " << i;
+          }
+        }
+      }
+    }
+  }
+  device::set_thread_count(before);
+}
+
 }  // namespace
 }  // namespace plimsoll::kernels

@@ -138,6 +138,40 @@ TEST(Expand, TakesTheLargestAsAStableSort) {
             "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
 }
 
+TEST(Expand, KeepsTheFewLargestWhereThereIsAKernel) {
+  const auto kept = [](const std::string& text) {
+    auto module = ir::parse_module(text);
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    EXPECT_TRUE(expand(**module, {.keeps_top_k = true}).ok());
+    EXPECT_TRUE(ir::verify(**module).ok());
+    return expression(*(*module)->entry()->root());
+  };
+  const auto entry = [](const std::string& lines) { return "ENTRY e {\n" + lines + " }\n"; };
+  EXPECT_EQ(
+      kept("HloModule m\n" + entry("x = f32[4,8] parameter(0)\n"
+                                   "ROOT t = (f32[4,2], s32[4,2]) topk(x), k=2, largest=true")),
+      "topk(p0)");
+  // As many as a sort would have to order.
+  EXPECT_EQ(
+      kept("HloModule m\n" + entry("x = f32[4,8] parameter(0)\n"
+                                   "ROOT t = (f32[4,3], s32[4,3]) topk(x), k=3, largest=true")),
+      "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
+  const auto call = [&](const std::string& comparison) {
+    return kept(
+        "HloModule m\norder { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] "
+        "parameter(2) d = s32[] parameter(3) ROOT r = pred[] " +
+        comparison + " }\n" +
+        entry("x = f32[4,8] parameter(0)\n"
+              "ROOT t = (f32[4,2], s32[4,2]) custom-call(x), "
+              "custom_call_target=\"TopK\", called_computations={order}"));
+  };
+  EXPECT_EQ(call("compare(a, b), direction=GT, type=TOTALORDER"), "topk(p0)");
+  EXPECT_EQ(call("compare(c, d), direction=GT"),
+            "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
+  EXPECT_EQ(call("compare(a, b), direction=GT"),
+            "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
+}
+
 TEST(Expand, SolvesFromTheRightUnlessTheTextSaysLeft) {
   const auto side = [](const std::string& b, const std::string& attributes) {
     auto module =

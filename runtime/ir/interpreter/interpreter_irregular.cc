@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "runtime/base/index.h"
@@ -222,6 +224,43 @@ Result<Literal> sort(Context& context, const Instruction& instruction, Operands 
   return Literal::tuple(std::move(results));
 }
 
+// An integer that orders as the element does, of floats in total order.
+std::int64_t total_order_of(const Literal& literal, std::int64_t index) {
+  constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+  if (literal.shape().dtype() == DType::u64) {
+    std::int64_t bits = 0;
+    std::memcpy(&bits, literal.bytes().data() + at(index) * sizeof bits, sizeof bits);
+    return bits ^ kLowest;
+  }
+  if (!is_floating(literal.shape().dtype())) return integer_at(literal, index);
+  const auto bits = std::bit_cast<std::int64_t>(literal.at(index));
+  return bits >= 0 ? bits : bits ^ ~kLowest;
+}
+
+Literal top_k(const Instruction& instruction, Operands operands) {
+  const Literal& from = *operands[0];
+  const Shape& kept = instruction.shape().elements()[0];
+  const int last = from.shape().rank() - 1;
+  const std::int64_t length = from.shape().dim(last), count = kept.dim(last);
+  const bool is_largest = instruction.attributes().find_extra("largest") != "false";
+  const auto size = static_cast<std::size_t>(dtype_bytes(kept.dtype()));
+  std::vector<Literal> results{Literal(kept), Literal(instruction.shape().elements()[1])};
+  for (std::int64_t base = 0, to = 0; base < from.shape().element_count(); base += length) {
+    Index order(at(length));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      const std::int64_t x = total_order_of(from, base + a), y = total_order_of(from, base + b);
+      return is_largest ? x > y : x < y;
+    });
+    for (std::int64_t i = 0; i < count; ++i, ++to) {
+      std::memcpy(results[0].mutable_bytes().data() + at(to) * size,
+                  from.bytes().data() + at(base + order[at(i)]) * size, size);
+      results[1].set(to, static_cast<double>(order[at(i)]));
+    }
+  }
+  return Literal::tuple(std::move(results));
+}
+
 Result<Literal> map(Context& context, const Instruction& instruction, Operands operands) {
   PLIMSOLL_ASSIGN_OR_RETURN(ScalarFunction function,
                             ScalarFunction::make(context, *instruction.to_apply(), Widening::none));
@@ -249,6 +288,8 @@ Result<Literal> irregular(Context& context, const Instruction& instruction, Oper
       return scatter(context, instruction, operands);
     case Opcode::sort:
       return sort(context, instruction, operands);
+    case Opcode::topk:
+      return top_k(instruction, operands);
     case Opcode::map:
       return map(context, instruction, operands);
     default:

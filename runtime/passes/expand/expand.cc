@@ -13,7 +13,6 @@ using ir::Opcode;
 
 Expansion expand_custom_call(ir::Instruction& instruction) {
   const std::string& target = instruction.attributes().custom_call_target;
-  if (target == "TopK") return expand_topk_call(instruction);
   if (target == "__op$block_scaled_dot") return expand_block_scaled_call(instruction);
   return expand_identity(instruction);
 }
@@ -23,7 +22,7 @@ struct Row {
   Expansion (*expand)(ir::Instruction&);
 };
 constexpr Row kRows[] = {
-    {Opcode::topk, expand_topk},
+    {Opcode::topk, nullptr},  // expand_topk, as are custom calls that are one
     {Opcode::bitcast, expand_bitcast},
     {Opcode::copy, expand_copy},
     {Opcode::async_done, expand_async_done},
@@ -50,7 +49,7 @@ const Row* row_of(Opcode opcode) {
 
 }  // namespace
 
-Status expand(ir::Module& module) {
+Status expand(ir::Module& module, const ExpandOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(expand_applied(module));
   std::vector<std::pair<ir::Instruction*, const Row*>> found;
   for (const auto& computation : module.computations()) {
@@ -63,7 +62,10 @@ Status expand(ir::Module& module) {
   for (const auto& [instruction, row] : found) {
     ir::Computation& computation = *instruction->parent();
     ir::Instruction* const root = computation.root();
-    PLIMSOLL_ASSIGN_OR_RETURN(ir::Instruction* const made, row->expand(*instruction));
+    const bool is_top_k = instruction->opcode() == Opcode::topk || is_topk_call(*instruction);
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        ir::Instruction* const made,
+        is_top_k ? expand_topk(*instruction, options.keeps_top_k) : row->expand(*instruction));
     computation.set_root(root);  // which else is what was added last
     if (made == nullptr) continue;
     instruction->replace_all_uses_with(made);

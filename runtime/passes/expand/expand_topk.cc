@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/fusions/comparator.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/expand/expansions.h"
 
@@ -88,15 +90,30 @@ bool is_smaller_first(const Computation& computation) {
          (direction == ir::ComparisonDirection::lt || direction == ir::ComparisonDirection::le);
 }
 
-}  // namespace
-
-Expansion expand_topk(Instruction& topk) {
-  const bool largest = topk.attributes().find_extra("largest") != "false";
-  return sorted_first(
-      topk, comparator(*topk.parent()->module(), topk.operand(0)->shape().dtype(), largest));
+// As `comparator` has it.
+bool is_total_order_of_values(const Computation& computation) {
+  const auto order = ir::order_of_numbers(computation);
+  return order.has_value() && order->is_total() && order->key == 0 &&
+         order->of->opcode() == Opcode::parameter &&
+         (order->direction == ir::ComparisonDirection::lt ||
+          order->direction == ir::ComparisonDirection::gt) &&
+         computation.root()->operand(0)->attributes().parameter_number == 0;
 }
 
-Expansion expand_topk_call(Instruction& call) {
+// Sorting all would take longer, and its results several times the memory. Narrow types are
+// computed with as others.
+bool is_worth_a_kernel(const Instruction& topk) {
+  constexpr std::int64_t kLeastPart = 4;
+  const Shape& from = topk.operand(0)->shape();
+  const int last = from.rank() - 1;
+  const std::int64_t length = from.dim(last);
+  return length <= std::numeric_limits<std::int32_t>::max() &&
+         kLeastPart * topk.shape().elements()[0].dim(last) <= length &&
+         !ir::is_narrow(from.dtype());
+}
+
+// XLA's custom call.
+Expansion expand_call(Instruction& call, bool keeps) {
   const auto wrong = [&](std::string_view what) {
     return invalid_argument("'" + call.name() + "': the custom call 'TopK' " + std::string(what));
   };
@@ -117,11 +134,33 @@ Expansion expand_topk_call(Instruction& call) {
     return wrong("of " + from.to_string() + " can't give " + call.shape().to_string());
   }
   const auto& called = call.called_computations();
-  if (called.size() == 1 && orders_places(*called[0], from.dtype())) {
+  if (called.size() == 1 && orders_places(*called[0], from.dtype()) &&
+      !is_total_order_of_values(*called[0])) {
     return sorted_first(call, called[0]);
   }
   const bool smallest = called.size() == 1 && is_smaller_first(*called[0]);
+  if (keeps && is_worth_a_kernel(call)) {
+    Attributes attributes;
+    attributes.extra = {{"k", std::to_string(values.dim(last))},
+                        {"largest", smallest ? "false" : "true"}};
+    return ir::build(*call.parent(), Opcode::topk, {call.operand(0)}, std::move(attributes), {});
+  }
   return sorted_first(call, comparator(*call.parent()->module(), from.dtype(), !smallest));
+}
+
+}  // namespace
+
+bool is_topk_call(const Instruction& instruction) {
+  return instruction.opcode() == Opcode::custom_call &&
+         instruction.attributes().custom_call_target == "TopK";
+}
+
+Expansion expand_topk(Instruction& topk, bool keeps) {
+  if (is_topk_call(topk)) return expand_call(topk, keeps);
+  const bool largest = topk.attributes().find_extra("largest") != "false";
+  if (keeps && is_worth_a_kernel(topk)) return nullptr;
+  return sorted_first(
+      topk, comparator(*topk.parent()->module(), topk.operand(0)->shape().dtype(), largest));
 }
 
 }  // namespace plimsoll::passes

@@ -11,10 +11,11 @@ namespace plimsoll::passes {
 // table in expand.cc.
 using Expansion = Result<ir::Instruction*>;
 
-// A stable sort and slices of it.
-Expansion expand_topk(ir::Instruction& instruction);
-// The same, of XLA's custom call `TopK`, by the order that it calls.
-Expansion expand_topk_call(ir::Instruction& instruction);
+// Of a `topk`, or of XLA's custom call `TopK`, by the order that it calls: a stable sort and slices
+// of it, or with `keeps` where the first are few of many, and no order of its own is called, a
+// `topk`.
+Expansion expand_topk(ir::Instruction& instruction, bool keeps);
+bool is_topk_call(const ir::Instruction& instruction);
 // The done half of anything but a single collective, as a call.
 Expansion expand_async_done(ir::Instruction& instruction);
 // A scalar `bitcast` to another type of the same width, which XLA's optimizer writes into

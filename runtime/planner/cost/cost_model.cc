@@ -65,6 +65,8 @@ double flops_of(const Instruction& instruction) {
       const double n = elements(instruction.operand(0)->shape());
       return n * std::max(1.0, std::log2(std::max(2.0, n)));
     }
+    case Opcode::topk:
+      return 2 * elements(instruction.operand(0)->shape());
     case Opcode::rng_bit_generator:
       return 10 * results;
     case Opcode::fusion:
@@ -211,6 +213,7 @@ CostClass cost_class(const Instruction& instruction) {
     case Opcode::gather:
     case Opcode::scatter:
     case Opcode::sort:
+    case Opcode::topk:
       return CostClass::irregular;
     case Opcode::rng:
     case Opcode::rng_bit_generator:

@@ -188,6 +188,8 @@ class Look {
         return find(*instruction.operand(0), leaf);
       case Opcode::sort:
         return operand(instruction, leaf);
+      case Opcode::topk:
+        return leaf == 0 ? operand(instruction, 0) : fallback(instruction, leaf);
       case Opcode::reduce:
       case Opcode::reduce_window:
         return look_at_reduction(instruction, leaf);

@@ -107,8 +107,8 @@ class Emit {
   Array dot(const Array& a, const Array& b, const ir::DotDimensions& dims);
   // NumPy's product of matrices, of any rank.
   Array matmul(const Array& a, const Array& b);
-  // Along the last dim; every operand is put into the order of the first. Stable.
-  std::vector<Array> sort(const std::vector<Array>& operands, bool descends);
+  // The `k` largest, or smallest, along the last dim, in order, and their places (s32).
+  std::vector<Array> top_k(const Array& x, std::int64_t k, bool largest);
 
   // `count` times: `body` gets its Emit, the number of the turn (s64) and the state, and gives the
   // next state, of the same shapes. Only the state comes from outside.

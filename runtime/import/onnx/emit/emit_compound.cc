@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, products, sorting, loops, and operators as C++ writes them.
+// Reductions, products, choosing, loops, and operators as C++ writes them.
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
@@ -119,37 +119,12 @@ Array Emit::matmul(const Array& a, const Array& b) {
   return dot(broadcast_to(x, left), broadcast_to(y, right), dims);
 }
 
-std::vector<Array> Emit::sort(const std::vector<Array>& operands, bool descends) {
-  if (operands.empty() || !is_usable(operands)) return std::vector<Array>(operands.size());
-  ir::Computation* const order = computation_->module()->add_computation("order");
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Shape scalar(operands[i].dtype(), {});
-    for (std::int64_t side = 0; side < 2; ++side) {
-      order->add_parameter(2 * static_cast<std::int64_t>(i) + side, scalar);
-    }
-  }
-  Attributes compares;
-  compares.comparison_direction =
-      descends ? ir::ComparisonDirection::gt : ir::ComparisonDirection::lt;
-  if (ir::is_floating(operands[0].dtype())) {
-    compares.comparison_order = ir::ComparisonOrder::total;
-  }
-  auto root = ir::build(*order, Opcode::compare, {order->parameters()[0], order->parameters()[1]},
-                        std::move(compares));
-  if (!root.ok()) {
-    fail(root.status());
-    return std::vector<Array>(operands.size());
-  }
+std::vector<Array> Emit::top_k(const Array& x, std::int64_t k, bool largest) {
+  if (!is_usable({&x, 1})) return {Array(), Array()};
   Attributes attributes;
-  attributes.dimensions = {operands[0].rank() - 1};
-  attributes.is_stable = true;
-  const Array sorted = make(Opcode::sort, operands, std::move(attributes), {order});
-  if (operands.size() == 1) return {sorted};
-  std::vector<Array> made;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    made.push_back(element_of(sorted, static_cast<std::int64_t>(i)));
-  }
-  return made;
+  attributes.extra = {{"k", std::to_string(k)}, {"largest", largest ? "true" : "false"}};
+  const Array made = make(Opcode::topk, {x}, std::move(attributes));
+  return {element_of(made, 0), element_of(made, 1)};
 }
 
 Array Emit::tuple(const std::vector<Array>& elements) { return make(Opcode::tuple, elements); }

@@ -121,12 +121,9 @@ void top_k(NodeContext& n) {
   std::iota(order.begin(), order.end(), 0);
   if (!order.empty()) std::swap(order[at(axis)], order.back());
   const Array turned = n.e.transpose(x, order);
-  const Array places = n.e.iota(DType::s64, turned.dims(), turned.rank() - 1);
-  const auto sorted = n.e.sort({turned, places}, n.number("largest", 1) != 0);
-  for (int i = 0; i < 2; ++i) {
-    const Array kept = n.e.slice(sorted[at(i)], turned.rank() - 1, 0, k);
-    n.set(i, n.e.transpose(kept, order));
-  }
+  const auto kept = n.e.top_k(turned, k, n.number("largest", 1) != 0);
+  n.set(0, n.e.transpose(kept[0], order));
+  n.set(1, n.e.transpose(n.e.convert(kept[1], DType::s64), order));
 }
 
 // Before opset 13 all dims from the axis on are one.
