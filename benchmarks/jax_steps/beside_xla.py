@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints how JAX's programs run on Plimsoll beside XLA's CPU backend: run time, first call, peak bytes.
 
-    python beside_xla.py --build BUILD [--only WORDS] [--rounds N]
+    python beside_xla.py --build BUILD [--operations] [--only WORDS] [--rounds N]
+
+`--operations`: single operations, of which there are some 250, instead of programs.
 
 Each side has a process of its own, with the same JAX, the same programs and two threads, and runs in turns with the
 other. Ratios are ours over XLA's, so that below 1 we are better. A first call traces, lowers, compiles and runs, with
@@ -73,18 +75,28 @@ def cases():
     return one_liners() + [step for step in steps.steps() if step[0] in small]
 
 
+def single_operations():
+    from operations import OPERATIONS, WIDE_OPERATIONS
+
+    return OPERATIONS + WIDE_OPERATIONS
+
+
 class Side:
     def __init__(self):
         import jax
 
         self.jax = jax
-        self.made = dict(cases())
+        from operations import WIDE_OPERATIONS
+
+        self.made = dict(cases() + single_operations())
+        self.wide = {name for name, _ in WIDE_OPERATIONS}
 
     def prepare(self, name, limit=None):
         import time
 
         jax = self.jax
         jax.clear_caches()
+        jax.config.update("jax_enable_x64", name in self.wide)
         function, arguments, _ = self.made[name]()
         arguments = jax.block_until_ready(jax.tree.map(jax.numpy.asarray, arguments))
         options = None if limit is None else {"plimsoll_memory_limit": str(limit)}
@@ -162,14 +174,14 @@ def show(rows):
 
 
 def main():
-    options = options_of(__doc__, Side, rounds=5)
+    options = options_of(__doc__, Side, rounds=5, operations=True)
     if options is None:
         return
     with tempfile.TemporaryDirectory() as cache:
         ours = start(__file__, plimsoll(options.build, cache))
         xla = start(__file__, {"JAX_PLATFORMS": "cpu"})
         rows = []
-        for name in chosen(options, (name for name, _ in cases())):
+        for name in chosen(options, (name for name, _ in (single_operations() if options.operations else cases()))):
             rows.append(measure(name, ours, xla, options.rounds))
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     show(rows)

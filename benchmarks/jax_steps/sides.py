@@ -30,12 +30,14 @@ def ask(side, **command):
     return json.loads(line) if line else {"error": "the process has ended"}
 
 
-def options_of(description, side_class, *, rounds):
+def options_of(description, side_class, *, rounds, operations=False):
     """What the command line says; None in a process that is a side, which has served."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--build", help="Plimsoll's build folder")
     parser.add_argument("--only", help="cases with one of these words, comma-separated")
     parser.add_argument("--rounds", type=int, default=rounds)
+    if operations:
+        parser.add_argument("--operations", action="store_true", help="single operations instead of programs")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

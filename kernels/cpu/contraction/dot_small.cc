@@ -11,7 +11,6 @@ namespace {
 
 using ir::DType;
 
-constexpr std::int64_t kFewestProducts = 8;
 constexpr std::int64_t kProductsOfBlock = 64;
 constexpr std::int64_t kWorthAThreadOfSmall = 1 << 14;  // multiplications
 
@@ -23,7 +22,7 @@ SmallDot::SmallDot(const ir::Instruction& instruction)
 bool SmallDot::takes(DType lhs, DType rhs, DType result, const DotShape& shape) {
   const bool has_loops = lhs == DType::f32 || lhs == DType::f64 || lhs == DType::s32 ||
                          lhs == DType::u32 || lhs == DType::s64 || lhs == DType::u64;
-  return has_loops && lhs == rhs && rhs == result && shape.batch >= kFewestProducts &&
+  return has_loops && lhs == rhs && rhs == result &&
          std::max({shape.m, shape.n, shape.k}) <= kMostOfSmall;
 }
 

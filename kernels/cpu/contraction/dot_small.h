@@ -5,8 +5,8 @@
 
 namespace plimsoll::kernels {
 
-// Many products of matrices of at most 16 rows and columns each, of f32, f64 or integers of 32 or
-// 64 bits (small_products.h).
+// Products of matrices of at most 16 rows and columns each, one or many, of f32, f64 or integers of
+// 32 or 64 bits (small_products.h).
 class SmallDot final : public DotKernel {
  public:
   explicit SmallDot(const ir::Instruction& instruction);
