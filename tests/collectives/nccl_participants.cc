@@ -26,7 +26,9 @@ class OnGpu {
       : device_(device), stream_(stream) {}
   ~OnGpu() {
     EXPECT_TRUE(stream_.synchronize().ok());
-    for (const auto& [host, memory] : blocks_) device_.deallocate(memory, host.second);
+    for (const auto& [host, memory] : blocks_) {
+      if (memory != nullptr) device_.deallocate(memory, host.second);
+    }
   }
   OnGpu(const OnGpu&) = delete;
   OnGpu& operator=(const OnGpu&) = delete;
