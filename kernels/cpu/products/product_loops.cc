@@ -147,6 +147,11 @@ struct NumberLanes {
   static constexpr bool kNarrows = false;
 
   PLIMSOLL_INLINE static Row load_row(const T* from) { return kernels::load<T, W>(from); }
+  template <int kVectors>
+  PLIMSOLL_INLINE static void load_rows(const T* from, std::int64_t, Row (&rows)[kVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) rows[v] = load_row(from + v * W);
+  }
   PLIMSOLL_INLINE static Sums load(const T* from) { return kernels::load<T, W>(from); }
   PLIMSOLL_INLINE static void store(T* to, const Sums& x) { kernels::store<T, W>(to, x); }
   PLIMSOLL_INLINE static Sums add_product(const T* a, const Row& row, const Sums& sums) {
@@ -173,8 +178,18 @@ struct NumberLanes {
                                            const ProductTile<T>& c) {                              \
     multiply_prepared<NumberLanes<T, W>, R, V>(a, b, rows, columns, depth, c);                     \
   }                                                                                                \
-  constexpr ProductLoops<T> kLoops_##name = {                                                      \
-      R, V * W, pack_##name, pack_rows_##name, multiply_##name, multiply_prepared_##name};
+  attributes void add_steps_##name(const T* a, std::int64_t rows, const T* b,                      \
+                                   std::int64_t b_stride, std::int64_t columns, T* sums,           \
+                                   std::int64_t sums_stride) {                                     \
+    add_steps<NumberLanes<T, W>, R, V>(a, rows, b, b_stride, columns, sums, sums_stride);          \
+  }                                                                                                \
+  constexpr ProductLoops<T> kLoops_##name = {R,                                                    \
+                                             V * W,                                                \
+                                             pack_##name,                                          \
+                                             pack_rows_##name,                                     \
+                                             multiply_##name,                                      \
+                                             multiply_prepared_##name,                             \
+                                             add_steps_##name};
 
 #define PLIMSOLL_BASELINE __attribute__((flatten))
 PLIMSOLL_PRODUCT_LOOPS(baseline_f32, float, PLIMSOLL_BASELINE, 4, 4, 2)

@@ -40,6 +40,8 @@ struct ProductTile {
   std::int64_t narrowed_stride = 0;
 };
 
+inline constexpr std::int64_t kStepsAtOnce = 8;
+
 // The inner loops of products of packed matrices for one instruction set. An operand is packed
 // into panels of some rows (of the left one) or columns (of the right one): of every step of the
 // depth the panel's numbers, side by side; where a step is several numbers these lie together, the
@@ -67,6 +69,11 @@ struct ProductLoops {
   // and as many numbers behind it are read as a full panel has more.
   void (*multiply_prepared)(const T* a, const T* b, std::int64_t rows, std::int64_t columns,
                             std::int64_t depth, const ProductTile<T>& c);
+  // kStepsAtOnce of the depth of `rows` rows, as packed in `a`, by as many rows of a matrix that is
+  // not packed, `b_stride` apart, added to sums, `sums_stride` apart: of `columns` columns, a
+  // multiple of those of a panel.
+  void (*add_steps)(const T* a, std::int64_t rows, const T* b, std::int64_t b_stride,
+                    std::int64_t columns, ProductSum<T>* sums, std::int64_t sums_stride);
 };
 
 enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512 };

@@ -37,6 +37,21 @@ struct PairLanes {
   static constexpr bool kNarrows = true;
 
   PLIMSOLL_INLINE static Row load_row(const T* from) { return (__m512bh)_mm512_loadu_si512(from); }
+  // Two vectors of columns, of two rows each, whose numbers are put in turns.
+  PLIMSOLL_INLINE static void load_rows(const T* from, std::int64_t stride, Row (&rows)[2]) {
+    const __m512i first = _mm512_loadu_si512(from), second = _mm512_loadu_si512(from + stride);
+    rows[0] = (__m512bh)_mm512_permutex2var_epi16(first, pair_order(0), second);
+    rows[1] = (__m512bh)_mm512_permutex2var_epi16(first, pair_order(kWidth), second);
+  }
+  // Lane i of one vector, then of another, from i = `first` on.
+  PLIMSOLL_INLINE static __m512i pair_order(int first) {
+    alignas(64) std::uint16_t lanes[2 * kWidth];
+    for (int i = 0; i < kWidth; ++i) {
+      lanes[2 * i] = static_cast<std::uint16_t>(first + i);
+      lanes[2 * i + 1] = static_cast<std::uint16_t>(first + i + 2 * kWidth);
+    }
+    return _mm512_load_si512(lanes);
+  }
   PLIMSOLL_INLINE static Sums load(const float* from) { return _mm512_loadu_ps(from); }
   PLIMSOLL_INLINE static void store(float* to, const Sums& x) { _mm512_storeu_ps(to, x); }
   PLIMSOLL_INLINE static void store_narrowed(T* to, const Sums& x) {
@@ -188,8 +203,19 @@ PLIMSOLL_BF16 void multiply_prepared_pairs(const Bfloat16* a, const Bfloat16* b,
   multiply_prepared<PairLanes, kRows, kVectors>(a, b, rows, columns, depth, c);
 }
 
-constexpr ProductLoops<Bfloat16> kLoops = {
-    kRows, kColumns, pack_pairs, pack_rows_of_pairs, multiply_pairs, multiply_prepared_pairs};
+PLIMSOLL_BF16 void add_steps_of_pairs(const Bfloat16* a, std::int64_t rows, const Bfloat16* b,
+                                      std::int64_t b_stride, std::int64_t columns, float* sums,
+                                      std::int64_t sums_stride) {
+  add_steps<PairLanes, kRows, kVectors>(a, rows, b, b_stride, columns, sums, sums_stride);
+}
+
+constexpr ProductLoops<Bfloat16> kLoops = {kRows,
+                                           kColumns,
+                                           pack_pairs,
+                                           pack_rows_of_pairs,
+                                           multiply_pairs,
+                                           multiply_prepared_pairs,
+                                           add_steps_of_pairs};
 
 }  // namespace
 #endif
