@@ -304,11 +304,12 @@ class BlockedDot final : public DotKernel {
 }  // namespace
 
 // In this order: small matrices, by loops of our own; a matrix of f32 times a vector, which is bound by memory, by a loop of our own
-// that reads every element of the matrix once; large matrices, those of f64 and wide integers, and
-// products of f32 by constant ones, packed for all threads; few rows by a large matrix, which is
-// read as it lies; what else the library has code for; what it has code for in f32, blocks of which
-// are widened (f16, mixed floats, integers of a byte); tiles of our own for all the rest (mixed
-// dtypes, 16-bit integers, vectors), widened to the accumulator's type as they are packed.
+// that reads every element of the matrix once; few rows by a large matrix, which is read as it lies
+// (but f32 constants, which are packed once); large matrices, those of f64 and wide integers, and
+// products of f32 by constant ones, packed for all threads; what else the library has code for;
+// what it has code for in f32, blocks of which are widened (f16, mixed floats, integers of a byte);
+// tiles of our own for all the rest (mixed dtypes, 16-bit integers, vectors), widened to the
+// accumulator's type as they are packed.
 KernelResult make_dot(const ir::Instruction& instruction) {
   const ir::DType lhs = instruction.operand(0)->shape().dtype();
   const ir::DType rhs = instruction.operand(1)->shape().dtype();
@@ -321,8 +322,12 @@ KernelResult make_dot(const ir::Instruction& instruction) {
     auto vector = std::make_shared<VectorDot>(instruction);
     if (vector->usable()) return KernelResult(std::move(vector));
   }
+  const bool is_f32_by_constant =
+      rhs == ir::DType::f32 && instruction.operand(1)->opcode() == ir::Opcode::constant;
+  if (!is_f32_by_constant) {
+    if (auto few = make_few_rows_dot(instruction, shape)) return KernelResult(std::move(few));
+  }
   if (auto packed = make_packed_dot(instruction, shape)) return KernelResult(std::move(packed));
-  if (auto few = make_few_rows_dot(instruction, shape)) return KernelResult(std::move(few));
   const bool library = lhs == rhs && onednn::data_type(lhs).has_value() &&
                        (result == lhs || result == ir::DType::f32);
   if (library) {

@@ -8,10 +8,14 @@ namespace plimsoll::kernels {
 namespace {
 
 // Of the matrix. The library is as fast with f32 that the last cache holds, but not with bf16, rows
-// of which it puts in turns in memory.
+// of which it puts in turns in memory. The others would be packed, which small integers gain by.
 constexpr std::int64_t kLeastColumns = 128, kLeastDepth = 64;
 template <typename T>
-constexpr std::int64_t kLeastBytes = sizeof(T) == 2 ? 1 << 20 : 16 << 20;
+constexpr std::int64_t kLeastBytes = 1 << 20;
+template <>
+constexpr std::int64_t kLeastBytes<float> = 16 << 20;
+template <>
+constexpr std::int64_t kLeastBytes<double> = 1 << 16;
 
 template <typename T>
 bool is_few_rows(const DotShape& shape) {
@@ -54,15 +58,28 @@ std::shared_ptr<const device::Kernel> make_few_rows_dot(const ir::Instruction& i
   const ir::DType dtype = instruction.operand(0)->shape().dtype();
   const ir::DType result = instruction.shape().dtype();
   if (instruction.operand(1)->shape().dtype() != dtype) return nullptr;
-  if (dtype == ir::DType::f32 && result == dtype && is_few_rows<float>(shape)) {
-    return std::make_shared<FewRowsDot<float>>(instruction);
+  if (result != dtype && !(dtype == ir::DType::bf16 && result == ir::DType::f32)) return nullptr;
+  const auto make = [&]<typename T>(T) -> std::shared_ptr<const device::Kernel> {
+    if (!is_few_rows<T>(shape)) return nullptr;
+    return std::make_shared<FewRowsDot<T>>(instruction);
+  };
+  switch (dtype) {
+    case ir::DType::f32:
+      return make(float{});
+    case ir::DType::f64:
+      return make(double{});
+    case ir::DType::s32:
+    case ir::DType::u32:
+      return make(std::uint32_t{});
+    case ir::DType::s64:
+    case ir::DType::u64:
+      return make(std::uint64_t{});
+    case ir::DType::bf16:
+      if (product_loops<Bfloat16>(ProductInstructions::avx512) == nullptr) return nullptr;
+      return make(Bfloat16{});
+    default:
+      return nullptr;
   }
-  if (dtype == ir::DType::bf16 && (result == dtype || result == ir::DType::f32) &&
-      product_loops<Bfloat16>(ProductInstructions::avx512) != nullptr &&
-      is_few_rows<Bfloat16>(shape)) {
-    return std::make_shared<FewRowsDot<Bfloat16>>(instruction);
-  }
-  return nullptr;
 }
 
 }  // namespace plimsoll::kernels
