@@ -6,6 +6,7 @@
 #include <gloo/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -436,7 +437,14 @@ Result<std::shared_ptr<gloo::transport::Device>> make_device(const Membership& m
                                                              const std::string& address) {
   gloo::transport::tcp::attr attributes;
   attributes.iface = membership.interface_name;
-  if (attributes.iface.empty()) attributes.hostname = address;
+  if (attributes.iface.empty()) {
+    attributes.hostname = address;
+  } else if (::if_nametoindex(attributes.iface.c_str()) == 0) {
+    return invalid_argument(
+        fmt::format("PLIMSOLL_COLLECTIVE_INTERFACE: there is no network interface '{}' (`ip "
+                    "address` lists them)",
+                    attributes.iface));
+  }
   try {
     const WithoutSigpipe guard;
     return gloo::transport::tcp::CreateDevice(attributes);

@@ -54,6 +54,7 @@ Outcome join_processes(const std::string& communicator, const ir::Module& module
         module.name(), module.replica_count, module.num_partitions, membership->world_size)));
   }
   if (participants == 1) return {};
+  PLIMSOLL_CALL_FAULT(device::check_device());  // default_device() passes over a bad name
   processes.first = at(membership->rank);
   processes.count = 1;
   auto connected = collectives::connect_processes(kind, *membership, device::default_device());

@@ -192,6 +192,25 @@ TEST(LaunchCommand, ByNcclEachTakesItsGpu) {
   EXPECT_NE(call.error.find("communicator nccl: participant"), std::string::npos) << call.error;
   EXPECT_NE(call.error.find("works on 'cpu', which is no GPU of NVIDIA's"), std::string::npos)
       << call.error;
+  // A GPU that there is not is its own error, not the CPU's that would be used without it.
+  const Call missing =
+      plimsoll("launch -n 4 --communicator nccl -- '" PLIMSOLL_COMMAND "' run " + file,
+               "PLIMSOLL_DEVICE=cuda:9999");
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.error.find("PLIMSOLL_DEVICE: device: 'cuda:9999'"), std::string::npos)
+      << missing.error;
+}
+
+TEST(LaunchCommand, NamesAnInterfaceThatThereIsNot) {
+  const Folder folder;
+  const std::string file = folder.write("step.hlo", kSums);
+  const Call call = plimsoll("launch -n 4 -- '" PLIMSOLL_COMMAND "' run " + file,
+                             "PLIMSOLL_COLLECTIVE_INTERFACE=nope PLIMSOLL_COLLECTIVE_TIMEOUT=20");
+  EXPECT_NE(call.exit_code, 0);
+  EXPECT_NE(call.error.find("PLIMSOLL_COLLECTIVE_INTERFACE: there is no network interface 'nope'"),
+            std::string::npos)
+      << call.error;
+  EXPECT_EQ(call.error.find("enforce"), std::string::npos) << call.error;
 }
 
 // Whatever command it is: what is misspelt is told before anything starts.
