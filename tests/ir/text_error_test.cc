@@ -28,6 +28,8 @@ TEST(HloTextError, NamesLineAndColumnAndWhatWasExpected) {
   expect_error("main {\n  x = f32[4] paramter(0)\n}", "2:14",
                "expected an opcode, found 'paramter'");
   expect_error("main {\n  x = f32[4] parameter(0)\n", "3:1", "found the end of the text");
+  expect_error("x = f32[4] parameter(0)\n  /* cut off", "2:3", "a comment without a closing '*/'");
+  expect_error("x = f32[4] parameter( /*/ 0)", "1:23", "a comment without a closing '*/'");
   expect_error("x = f32[4] parameter(0)\ny = f32[4] add(x, z)", "2:19", "'z' is not defined");
   expect_error("x = f32[4] parameter(0)\nx = f32[4] negate(x)", "2:1", "'x' is already defined");
   expect_error("x = f32[4] parameter(0)\ny = f32[5] negate(x)", "2:1", "negate");

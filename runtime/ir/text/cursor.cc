@@ -33,7 +33,8 @@ void Cursor::skip_blanks() {
       position_ = std::min(text_.find('\n', position_), text_.size());
     } else if (text_.substr(position_, 2) == "/*") {
       const std::size_t end = text_.find("*/", position_ + 2);
-      position_ = end == std::string_view::npos ? text_.size() : end + 2;
+      if (end == std::string_view::npos) return;  // an error: it may be one that was cut off
+      position_ = end + 2;
     } else {
       return;
     }
@@ -211,6 +212,7 @@ Result<std::string_view> Cursor::verbatim(std::string_view what) {
 
 std::string Cursor::found() const {
   if (position_ >= text_.size()) return "the end of the text";
+  if (text_.substr(position_, 2) == "/*") return "a comment without a closing '*/'";
   std::size_t end = position_;
   while (end < text_.size() && is_word_character(text_[end]) && end - position_ < 40) ++end;
   if (end > position_) return "'" + std::string(text_.substr(position_, end - position_)) + "'";

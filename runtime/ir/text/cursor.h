@@ -15,7 +15,8 @@ namespace plimsoll::ir {
 // The largest integer that is read.
 inline constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 
-// A place in HLO text. Every reading function first skips blanks and comments (`//`, `/* */`).
+// A place in HLO text. Every reading function first skips blanks and comments (`//`, `/* */`; one
+// without its end stays, and is what is found there).
 // HLO's tokens depend on where they stand (`3x3`, `b01f_01io`, `all-reduce`), so the grammar reads
 // characters and words rather than a stream of tokens. Does not own the text.
 class Cursor {
