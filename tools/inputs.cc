@@ -94,14 +94,6 @@ void collect(ir::Literal& literal, std::vector<ir::Literal*>& out) {
   for (ir::Literal& element : literal.mutable_elements()) collect(element, out);
 }
 
-std::string parameter_names(const ir::Computation& entry) {
-  std::string names;
-  for (const ir::Instruction* parameter : entry.parameters()) {
-    names += (names.empty() ? "" : ", ") + parameter->name();
-  }
-  return names.empty() ? "none" : names;
-}
-
 // `NAME[@PARTICIPANT][#LEAF]=FILE`, taken apart.
 struct InputFlag {
   std::string name, path;
@@ -170,6 +162,14 @@ std::size_t draws_as(const ir::Instruction& parameter, const ParticipantRange& p
 }
 
 }  // namespace
+
+std::string parameter_names(const ir::Computation& entry) {
+  std::string names;
+  for (const ir::Instruction* parameter : entry.parameters()) {
+    names += (names.empty() ? "" : ", ") + parameter->name();
+  }
+  return names.empty() ? "none" : names;
+}
 
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
                     std::uint64_t seed, const ParticipantRange& participants,

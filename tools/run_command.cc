@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "runtime/base/byte_size.h"
@@ -48,12 +52,22 @@ struct Participant {
   std::vector<const ir::Literal*> outputs;
 };
 
+// Makes the folder of the outputs, before a run that would be lost without one.
+Outcome make_output_folder(const std::string& folder) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return {};
+  return Outcome::call_fault(unavailable(
+      fmt::format("--output-dir {}: {} (a folder that can be written)", folder, error.message())));
+}
+
 // NAME.npy; of several participants NAME@K.npy.
 Outcome write_outputs(const std::string& folder, const std::vector<std::string>& names,
                       const std::vector<Participant>& participants) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return Outcome::call_fault(unavailable(folder + ": " + error.message()));
   for (std::size_t p = 0; p < participants.size(); ++p) {
     const auto& values = participants[p].outputs;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -193,6 +207,8 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   if (!outcome.ok()) return outcome;
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
+  outcome = make_output_folder(flags.output_dir);
+  if (!outcome.ok()) return outcome;
   outcome = make_budgets(flags, planned, participants);
   if (!outcome.ok()) return outcome;
   const auto current = executor::CurrentExecutable::create(planned.fitting(), planned.options(),

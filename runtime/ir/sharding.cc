@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -104,8 +105,18 @@ Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
   if (!text.take("]")) return no_sharding(whole);
   std::int64_t count = 1;
   for (const std::int64_t size : made.tiles) {
-    if (size < 1 || count > partitions) return no_sharding(whole);
+    if (size < 1 || size > std::numeric_limits<std::int64_t>::max() / count) {
+      return no_sharding(whole);
+    }
     count *= size;
+  }
+  if (count != partitions) {
+    return invalid_argument(
+        fmt::format("'{}' is for {} partitions, and the program has {}", whole, count, partitions));
+  }
+  if (static_cast<std::int64_t>(made.tiles.size()) < rank) {
+    return invalid_argument(fmt::format("'{}' cuts {} dimensions, and the array has {}", whole,
+                                        made.tiles.size(), rank));
   }
   if (text.take("<=")) {
     std::vector<std::int64_t> order;
@@ -137,9 +148,7 @@ Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::int64_t> all(at(partitions));
   std::iota(all.begin(), all.end(), 0);
-  if (static_cast<std::int64_t>(made.tiles.size()) < rank || count != partitions || sorted != all) {
-    return no_sharding(whole);
-  }
+  if (sorted != all) return no_sharding(whole);
   std::vector<std::int64_t> behind(made.tiles.begin() + rank, made.tiles.end());
   summed.resize(behind.size(), false);
   made.tiles.resize(at(rank));

@@ -70,9 +70,17 @@ TEST(Sharding, RefusesWhatDoesNotFit) {
   for (const char* text :
        {"", "{", "{devices=[2,2]<=[8]}", "{devices=[2,2]0,1,2}", "{devices=[2,2]0,1,2,2}",
         "{devices=[4]<=[4]}", "{devices=[0,4]<=[4]}", "{devices=[2,2]<=[4]} x",
-        "{devices=[2,2]<=[2,2]T(1,1)}", "{other}", "{devices=[99999999999,99999999999]<=[4]}"}) {
+        "{devices=[2,2]<=[2,2]T(1,1)}", "{other}", "{devices=[99999999999,99999999999]<=[4]}",
+        "{devices=[2,9223372036854775810]<=[4]}", "{devices=[4,4611686018427387905]<=[4]}"}) {
     EXPECT_EQ(parse_sharding(text, 2, 4).status().code(), StatusCode::invalid_argument) << text;
   }
+}
+
+TEST(Sharding, SaysWhatDoesNotFit) {
+  EXPECT_EQ(parse_sharding("{devices=[4,1]<=[4]}", 2, 1).status().message(),
+            "'{devices=[4,1]<=[4]}' is for 4 partitions, and the program has 1");
+  EXPECT_EQ(parse_sharding("{devices=[4]<=[4]}", 2, 4).status().message(),
+            "'{devices=[4]<=[4]}' cuts 1 dimensions, and the array has 2");
 }
 
 TEST(Sharding, OfTuples) {

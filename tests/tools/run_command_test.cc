@@ -228,6 +228,27 @@ ENTRY e {
     EXPECT_EQ(plimsoll("run " + file + " --partitions 2 --sharding " + wrong).exit_code, 2)
         << wrong;
   }
+  // What is wrong about it: the number of partitions, the name.
+  const Call alone = plimsoll("run " + file + " --sharding 'x={devices=[2,1]<=[2]}'");
+  EXPECT_NE(alone.error.find("--partitions 1"), std::string::npos) << alone.error;
+  EXPECT_NE(alone.error.find("is for 2 partitions, and the program has 1"), std::string::npos);
+  const Call other = plimsoll("run " + file + " --partitions 2 --sharding 'z={replicated}'");
+  EXPECT_NE(other.error.find("(the program has: x, "), std::string::npos) << other.error;
+}
+
+// Not behind a run whose results would be lost.
+TEST(Run, LooksAtTheOutputFolderFirst) {
+  const Folder folder;
+  const std::string file = folder.write("forever.hlo", R"(HloModule forever
+c { x = s32[] parameter(0) ROOT y = pred[] constant(true) }
+b { x = s32[] parameter(0) o = s32[] constant(1) ROOT y = s32[] add(x, o) }
+ENTRY e { x = s32[] parameter(0) ROOT y = s32[] while(x), condition=c, body=b })");
+  for (const std::string& path : {file, file + "/out", std::string("/proc/out")}) {
+    const Call call = plimsoll("run " + file + " --output-dir " + path);
+    EXPECT_EQ(call.exit_code, 2);
+    EXPECT_NE(call.error.find("--output-dir " + path + ": "), std::string::npos) << call.error;
+    EXPECT_NE(call.error.find("a folder that can be written"), std::string::npos) << call.error;
+  }
 }
 
 TEST(Run, SaysWhatParticipantsLack) {

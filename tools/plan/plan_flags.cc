@@ -9,6 +9,7 @@
 #include "runtime/ir/participants.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/options.h"
+#include "tools/inputs.h"
 
 namespace plimsoll::tools {
 
@@ -50,11 +51,14 @@ Outcome hold_parameter(const std::string& flag, ir::Module& module) {
   for (std::size_t i = 0; i < parameters.size() && equals != std::string::npos; ++i) {
     if (parameters[i]->name() != name && std::to_string(i) != name) continue;
     PLIMSOLL_CALL_FAULT(passes::hold_parameter(module, i, flag.substr(equals + 1))
-                            .with_context("--sharding " + flag));
+                            .with_context(fmt::format("--sharding {} (--partitions {})", flag,
+                                                      module.num_partitions)));
     return {};
   }
   return Outcome::call_fault(invalid_argument(
-      "--sharding " + flag + ": expected NAME={devices=...} with the name of a parameter"));
+      fmt::format("--sharding {}: expected NAME={{devices=...}} with the name of a "
+                  "parameter (the program has: {})",
+                  flag, parameter_names(*module.entry()))));
 }
 
 }  // namespace
