@@ -26,12 +26,18 @@ void Content::fill(Storage storage) {
   if (!is_abandoned_) storage_ = std::move(storage);
 }
 
-void Content::finish(State state, const Status& why) {
+bool Content::is_inherited() const {
+  const std::lock_guard lock(mutex_);
+  return is_inherited_;
+}
+
+void Content::finish(State state, const Status& why, bool is_inherited) {
   std::vector<Callback> callbacks;
   {
     const std::lock_guard lock(mutex_);
     state_ = state;
     why_ = why;
+    is_inherited_ = is_inherited;
     callbacks.swap(callbacks_);
     done_.notify_all();
   }

@@ -55,6 +55,8 @@ class Content {
   bool is_pending() const;
   // Blocks while pending; then how it went.
   Status wait() const;
+  // Whether it failed with the error of another content that it would have been made of.
+  bool is_inherited() const;
   // Calls `callback` once it is no longer pending: at once on this thread where it is not, else on
   // the maker's. It must not throw.
   void when_done(Callback callback);
@@ -70,7 +72,7 @@ class Content {
   friend class ContentRef;
   enum class State : std::uint8_t { pending, ready, failed };
   void fill(Storage storage);
-  void finish(State state, const Status& why);
+  void finish(State state, const Status& why, bool is_inherited = false);
   void abandon() noexcept;
   void let_go() noexcept;
 
@@ -80,6 +82,7 @@ class Content {
   mutable std::condition_variable done_;
   State state_ = State::pending;
   bool is_abandoned_ = false;  // no users any more
+  bool is_inherited_ = false;
   Status why_;
   Storage storage_;
   std::vector<Callback> callbacks_;
@@ -134,7 +137,9 @@ class ContentMaker {
   void fill(Storage storage) { content_->fill(std::move(storage)); }
   // Both call the callbacks on this thread.
   void set() { content_->finish(Content::State::ready, ok_status()); }
-  void fail(const Status& why) { content_->finish(Content::State::failed, why); }
+  void fail(const Status& why, bool is_inherited = false) {
+    content_->finish(Content::State::failed, why, is_inherited);
+  }
   bool is_pending() const { return content_->is_pending(); }
 
  private:

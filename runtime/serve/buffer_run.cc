@@ -114,6 +114,7 @@ struct Task {
   std::function<void(const Status&)> done;
   std::shared_ptr<Meeting> meeting;  // null: of one participant
   std::int64_t participant = 0;
+  bool inherits = false;  // fails because a parameter has failed
 
   Status run();
   Status add(ProgramRun& run, std::size_t i);
@@ -123,7 +124,11 @@ struct Task {
 Status Task::add(ProgramRun& run, std::size_t i) {
   ContentRef& content = parameters[i];
   const Status made = content->wait();
-  if (!made.ok()) return made.with_context(name_of(*served, i));
+  if (!made.ok()) {
+    inherits = true;
+    // The first parameter is named, and not each of a thousand runs that read each other's results.
+    return content->is_inherited() ? made : made.with_context(name_of(*served, i));
+  }
   if (is_on_host[i] || served->residency(i) == ParameterResidency::host) {
     return run.add_host(content->data());
   }
@@ -163,7 +168,7 @@ Status Task::finish() noexcept {
   }
   parameters.clear();
   for (ContentMaker& result : results) {
-    if (!status.ok() && result.is_pending()) result.fail(status);
+    if (!status.ok() && result.is_pending()) result.fail(status, inherits);
   }
   if (meeting != nullptr) {
     // The first to fail says why, before the others hear of it.

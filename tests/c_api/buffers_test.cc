@@ -477,6 +477,10 @@ TEST_F(Buffers, FailAsTheRunThatMakesThem) {
       const Outcome why = take(plm_buffer_wait(next[1].get()));
       EXPECT_EQ(why.code, PLM_RESOURCE_EXHAUSTED);
       EXPECT_NE(why.message.find("parameter 0 (w)"), std::string::npos) << why.message;
+      // Further runs have that error as it is, however many there are.
+      auto chain = run(next[0].get(), x.get(), PLM_RUN_ASYNCHRONOUS);
+      for (int i = 0; i < 20; ++i) chain = run(chain[0].get(), x.get(), mode);
+      EXPECT_EQ(take(plm_buffer_wait(chain[1].get())).message, why.message);
     }
     EXPECT_EQ(ended.calls, 1);
     EXPECT_EQ(ended.code, PLM_RESOURCE_EXHAUSTED);
