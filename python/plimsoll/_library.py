@@ -7,6 +7,7 @@ callbacks take the lock by themselves.
 
 import ctypes
 import functools
+import operator
 import os
 import pathlib
 from ctypes import (
@@ -263,6 +264,9 @@ def version() -> str:
     return "0.1.0"
 
 
+_MOST_BYTES = 1 << 60  # that texts may say
+
+
 def bytes_of(size, what: str, unlimited_peak_bytes: int = 0) -> int:
     """A size in bytes from a number, or from a text as `plm_parse_memory_limit` takes it. `what`
     names it in errors. None is 0: whatever the default is."""
@@ -274,6 +278,15 @@ def bytes_of(size, what: str, unlimited_peak_bytes: int = 0) -> int:
             size.encode(), what.encode(), unlimited_peak_bytes, ctypes.byref(bytes_)
         )
         return bytes_.value
-    if size <= 0:
-        raise ValueError(f"{what}: {size} bytes (must be positive; None for the default)")
-    return int(size)
+    try:
+        # 16e9 is a number of bytes, 1.5 and True are none.
+        whole = int(size) if isinstance(size, float) and size.is_integer() else operator.index(size)
+    except TypeError:
+        whole = None
+    if whole is None or isinstance(size, bool):
+        raise TypeError(f'{what}: {size!r} (a number of bytes, or a text such as "512MiB")')
+    if whole <= 0:
+        raise ValueError(f"{what}: {whole} bytes (must be positive; None for the default)")
+    if whole > _MOST_BYTES:  # the struct's field would keep the low 64 bits
+        raise ValueError(f"{what}: {whole} bytes (at most {_MOST_BYTES}, 1048576 TiB)")
+    return whole

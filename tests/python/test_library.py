@@ -106,3 +106,20 @@ def test_command_is_installed_and_keeps_exit_codes():
     told = json.loads(subprocess.run([command, "info", "--json"], stdout=subprocess.PIPE).stdout)
     assert told["version"] == plimsoll.__version__
     assert subprocess.run([command, "sink"], stderr=subprocess.PIPE).returncode == 2
+
+
+@pytest.mark.parametrize("limit", [1.5, True, b"1MiB", [], float("nan")])
+def test_a_limit_that_is_no_number_of_bytes_is_a_type_error(limit):
+    with pytest.raises(TypeError, match="memory_limit: .*a number of bytes"):
+        plimsoll.Context(limit)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1 << 70, (1 << 64) + 4096, 1e30])
+def test_a_limit_out_of_range_is_an_error_and_not_another_limit(limit):
+    with pytest.raises(ValueError, match="memory_limit: .* bytes"):
+        plimsoll.Context(limit)
+
+
+def test_a_limit_may_be_a_whole_float():
+    assert plimsoll.Context(1e6).limit_bytes == 1000000
+    assert plimsoll.Context(float("inf")).limit_bytes is None
