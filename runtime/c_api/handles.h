@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -121,6 +122,8 @@ Status require(bool condition, const char* what);
 bool is_dtype(int dtype);
 // Of tensors; the others are met in programs and buffers.
 bool is_recorded_dtype(int dtype);
+// An error for any other; `what` starts the message.
+Status check_tensor_dtype(std::string_view what, int dtype);
 
 // An error for what was recorded in a callback that has ended; `what` starts the message.
 Status check_recordable(const char* what, std::size_t number, const trace::Node& node);

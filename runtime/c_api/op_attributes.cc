@@ -184,7 +184,7 @@ Status Converter::pad() {
 
 Status Converter::bitcast_convert() {
   PLIMSOLL_RETURN_IF_ERROR(need(1));
-  if (!is_recorded_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
+  PLIMSOLL_RETURN_IF_ERROR(check_tensor_dtype(name(), in_.dtype));
   const auto to = static_cast<ir::DType>(in_.dtype);
   Ints dims(operand(0).dims().begin(), operand(0).dims().end());
   const int from_bytes = ir::dtype_bytes(operand(0).dtype);
@@ -493,7 +493,7 @@ Status Converter::run() {
       return ok_status();
     case Opcode::convert:
       PLIMSOLL_RETURN_IF_ERROR(need(1));
-      if (!is_recorded_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
+      PLIMSOLL_RETURN_IF_ERROR(check_tensor_dtype(name(), in_.dtype));
       request_.given = ir::Shape(static_cast<ir::DType>(in_.dtype), ir::Dims(operand(0).dims()));
       return ok_status();
     case Opcode::bitcast_convert:
@@ -568,9 +568,8 @@ Status Converter::run() {
 }  // namespace
 
 Status read_attributes(const plm_op_attributes& in, trace::Recorder& recorder, OpRequest& request) {
-  if (in.use_dtype != 0 && !is_dtype(in.dtype)) {
-    return invalid_argument(std::string(ir::to_string(request.opcode)) + ": " +
-                            std::to_string(in.dtype) + " is no dtype");
+  if (in.use_dtype != 0) {
+    PLIMSOLL_RETURN_IF_ERROR(check_tensor_dtype(ir::to_string(request.opcode), in.dtype));
   }
   return Converter(in, recorder, request).run();
 }

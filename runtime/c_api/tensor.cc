@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "runtime/c_api/handles.h"
@@ -57,13 +58,16 @@ Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* di
   return ir::Shape(static_cast<ir::DType>(dtype), checked);
 }
 
+Status check_tensor_dtype(std::string_view what, int dtype) {
+  if (is_recorded_dtype(dtype)) return ok_status();
+  if (!is_dtype(dtype)) return invalid_argument(fmt::format("{}: {} is no dtype", what, dtype));
+  return unimplemented(fmt::format("{}: tensors of {} (programs and buffers may hold them)", what,
+                                   plm_dtype_name(static_cast<plm_dtype>(dtype))));
+}
+
 Result<ir::Shape> make_tensor_shape(const char* what, int dtype, const std::int64_t* dims,
                                     std::size_t rank) {
-  if (is_dtype(dtype) && !is_recorded_dtype(dtype)) {
-    return unimplemented(std::string(what) + ": tensors of " +
-                         plm_dtype_name(static_cast<plm_dtype>(dtype)) +
-                         " (programs and buffers may hold them)");
-  }
+  PLIMSOLL_RETURN_IF_ERROR(check_tensor_dtype(what, dtype));
   return make_shape(what, dtype, dims, rank);
 }
 

@@ -303,6 +303,35 @@ static void errors_name_what_is_wrong(void) {
   plm_tensor_release(b);
 }
 
+/* No operation makes a tensor of what tensors are not. */
+static void dtypes_of_programs_are_refused_by_every_operation(void) {
+  static const plm_opcode kOps[] = {PLM_OP_DOT, PLM_OP_CONVOLUTION, PLM_OP_CONVERT,
+                                    PLM_OP_BITCAST_CONVERT, PLM_OP_IOTA};
+  const float data[16] = {0};
+  plm_tensor* image = NULL;
+  CHECK_OK(plm_tensor_from_host(context, PLM_F32, (const int64_t[]){2, 2, 2, 2}, 4, data, &image));
+  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; ++i) {
+    const plm_tensor* operands[2] = {image, image};
+    const size_t count = kOps[i] == PLM_OP_IOTA ? 0 : i < 2 ? 2 : 1;
+    plm_op_attributes attributes = {0};
+    attributes.struct_size = sizeof attributes;
+    attributes.use_dtype = 1;
+    attributes.shape = (plm_ints){(const int64_t[]){4}, 1};
+    for (int dtype = PLM_C64; dtype <= PLM_F8E8M0FNU; ++dtype) {
+      plm_tensor* out = NULL;
+      attributes.dtype = (plm_dtype)dtype;
+      CHECK_FAILS(plm_op(context, kOps[i], operands, count, &attributes, &out, 1),
+                  PLM_UNIMPLEMENTED, plm_dtype_name((plm_dtype)dtype));
+      CHECK(out == NULL);
+    }
+    plm_tensor* out = NULL;
+    attributes.dtype = (plm_dtype)77;
+    CHECK_FAILS(plm_op(context, kOps[i], operands, count, &attributes, &out, 1),
+                PLM_INVALID_ARGUMENT, "77 is no dtype");
+  }
+  plm_tensor_release(image);
+}
+
 /* What is planned has less than the limit where other tensors hold memory; the user set the limit.
  */
 static void a_refusal_speaks_of_the_contexts_limit(void) {
@@ -601,6 +630,7 @@ int main(void) {
   gradient_descends();
   attention_mixes_what_is_seen();
   errors_name_what_is_wrong();
+  dtypes_of_programs_are_refused_by_every_operation();
   a_limit_that_is_too_low_tells_the_floor();
   a_refusal_speaks_of_the_contexts_limit();
   a_failed_allocation_is_an_error_and_no_more();
