@@ -82,7 +82,8 @@ Result<std::chrono::duration<double>> collective_timeout(double given_seconds) {
     PLIMSOLL_ASSIGN_OR_RETURN(seconds, number_variable(Variable::collective_timeout));
   }
   if (!(seconds > 0)) {
-    return not_understood("PLIMSOLL_COLLECTIVE_TIMEOUT", "0", "seconds above zero");
+    return not_understood(given_seconds == 0 ? "PLIMSOLL_COLLECTIVE_TIMEOUT" : "timeout_seconds",
+                          fmt::format("{}", seconds), "seconds above zero");
   }
   return std::chrono::duration<double>(std::fmin(seconds, 1e6));
 }

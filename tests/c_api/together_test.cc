@@ -650,6 +650,12 @@ TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
   EXPECT_NE(outcome.message.find("RANK: '2'"), std::string::npos) << outcome.message;
   options.rank = 0;
+  options.timeout_seconds = -1;
+  outcome = take(plm_communicator_connect(&options, &made));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.message.find("timeout_seconds: '-1' (seconds above zero"), std::string::npos)
+      << outcome.message;
+  options.timeout_seconds = 0;
   options.rendezvous = "nowhere";
   outcome = take(plm_communicator_connect(&options, &made));
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
