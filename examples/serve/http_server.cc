@@ -2,6 +2,7 @@
 #include "examples/serve/http_server.h"
 
 #include <httplib.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -183,6 +184,15 @@ class HttpServer::Impl final : public httplib::Server {
   }
 
   int bind() {
+    addrinfo hints = {};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    // The library tells no name that leads nowhere from a port that is taken.
+    if (const int code = ::getaddrinfo(options_.host.c_str(), nullptr, &hints, &found); code != 0) {
+      throw std::runtime_error("cannot listen on " + options_.host + ": " + ::gai_strerror(code) +
+                               " (--host: an address of this machine)");
+    }
+    ::freeaddrinfo(found);
     int port = options_.port;
     if (port == 0) {
       port = bind_to_any_port(options_.host);

@@ -114,21 +114,24 @@ int main(int argc, char** argv) {
   app.add_option("--port", options.http.port, "0: any")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
   constexpr int kMostConnections = 900;  // select() in the HTTP library takes sockets below 1024
   app.add_option("--connections", options.http.connections, "Connections served at once")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostConnections));
   app.add_option("--max-body", options.http.most_body_bytes, "Bytes of a request's body")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{1}, kMostBytes))
       ->capture_default_str();
   app.add_option("--host-buffers", options.host_buffer_bytes,
                  "Bytes of host memory for bodies of all requests and responses together")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{1}, kMostBytes))
       ->capture_default_str();
   app.add_option("--drain-seconds", options.drain_seconds,
                  "After SIGTERM, how long requests under way may take before they are cancelled")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -107,6 +107,15 @@ void Repository::load(const std::string& name) {
 }
 
 void Repository::load_all() {
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    std::string name = entry.path().filename().string();
+    if (is_name(name) || name.front() == '.' || !entry.is_directory()) continue;
+    if (versions_in(entry.path()).empty()) continue;  // something else's
+    std::replace_if(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    const std::lock_guard lock(mutex_);
+    failed_[name] =
+        "a model's name has only letters, digits, '.', '_' and '-', and at most 128 of them";
+  }
   for (const std::string& name : names_in_folder()) {
     try {
       load(name);

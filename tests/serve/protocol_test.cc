@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
 
 #include "tests/serve/test_server.h"
 
@@ -97,6 +100,34 @@ TEST_F(ServeProtocol, TheIndexSaysWhyAModelIsNotServed) {
         << entry;
   }
   EXPECT_TRUE(found);
+}
+
+// A folder with a version in it was meant to be a model.
+TEST(ServeRepository, SaysThatANameIsNone) {
+  const ModelFolder folder;
+  std::filesystem::create_directories(folder.path() / "two words" / "1");
+  std::filesystem::create_directories(folder.path() / "\xff\n" / "2");
+  std::filesystem::create_directories(folder.path() / "lost+found");
+  TestServer server(folder);
+  const auto index = server.service().repository().index();
+  ASSERT_EQ(index.size(), 2u);
+  EXPECT_EQ(index[0].name, "??");
+  EXPECT_EQ(index[1].name, "two words");
+  EXPECT_NE(index[1].reason.find("only letters, digits"), std::string::npos) << index[1].reason;
+  EXPECT_FALSE(server.service().repository().is_complete());
+}
+
+TEST(ServeHost, ANameThatLeadsNowhereIsSaid) {
+  const ModelFolder folder;
+  TestServerOptions options;
+  options.http.host = "no-such-host.invalid";
+  try {
+    const TestServer server(folder, options);
+    FAIL() << "listens on a name that there is not";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("--host"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("File exists"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(ServeProtocol, ComputesOnJson) {
