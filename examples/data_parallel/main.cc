@@ -127,16 +127,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 64));
   app.add_option("--steps", options.steps, "Training steps")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--optimizer", options.optimizer, "sgd (momentum 0.9) or adamw")
       ->capture_default_str()
       ->check(CLI::IsMember({"sgd", "adamw"}));
   app.add_option("--learning-rate", options.learning_rate, "0: what suits the model")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(plimsoll::examples::check_not_negative);
   app.add_option("--bucket", options.bucket_bytes,
                  "Bytes of gradients that meet at once [PLIMSOLL_COLLECTIVE_BUCKET]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(plimsoll::examples::check_not_negative);
   app.add_option(
          "--shard", options.sharding,
          "What participants keep a share of: none, optimizer (state), gradients (and state), "
@@ -154,19 +154,19 @@ int main(int argc, char** argv) {
   app.add_option("--text", options.text, "The file that the GPT learns from");
   app.add_option("--blocks", options.network.blocks_per_stage, "Of the CNN's stages")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--context", options.language.context, "Tokens that the GPT sees at once")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--width", options.language.width, "Of the GPT")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--heads", options.language.heads, "Of the GPT")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--layers", options.language.layers, "Of the GPT")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_flag(
       "--compare", options.compare,
       "Train once more by one participant, with the whole batch and no limit, and tell how "

@@ -65,19 +65,19 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data, "Folder of the four IDX files")->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--learning-rate", options.learning_rate, "At the top of the schedule")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--limit-train-images", options.limit_train_images,
                  "Use only the first so many (0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(plimsoll::examples::check_not_negative);
   auto* demo = app.add_flag("--demo", options.demo,
                             "Train at four limits and print one table; fails when they differ");
   demo->excludes(app.get_option("--checkpoint"));  // its runs begin anew
   app.add_option("--steps", options.demo_steps, "Steps of each of the demo's runs")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->check(plimsoll::examples::check_above_zero)
       ->needs(demo);
   return plimsoll::examples::run_program(app, argc, argv,
                                          [&] { plimsoll::examples::run(options); });

@@ -134,31 +134,31 @@ int main(int argc, char** argv) {
   app.add_option("text", options.text, "The file to learn from")->required();
   app.add_option("--steps", options.steps, "Training steps")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--learning-rate", options.learning_rate, "At the top of the schedule")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--context", options.model.context, "Tokens seen at once")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--width", options.model.width, "Width of the model")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--heads", options.model.heads, "Attention heads")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--layers", options.model.layers, "Transformer blocks")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(plimsoll::examples::check_above_zero);
   app.add_option("--dropout", options.model.dropout, "Share of activations dropped")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.99));
   app.add_option("--sample", options.sample, "Bytes to write at the end")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(plimsoll::examples::check_not_negative);
   app.add_option("--temperature", options.temperature, "Of the sampling; 0: the likeliest byte")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(plimsoll::examples::check_not_negative);
   return plimsoll::examples::run_program(app, argc, argv,
                                          [&] { plimsoll::examples::run(options); });
 }

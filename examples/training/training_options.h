@@ -32,6 +32,12 @@ struct TrainingOptions {
   void add_checkpoint_to(CLI::App& app);
 };
 
+// What is wrong with an option's value; empty where nothing is.
+std::string check_above_zero(const std::string& text);
+std::string check_not_negative(const std::string& text);
+// A file that can be made or replaced: found out before a run that would be lost without it.
+std::string check_writable(const std::string& text);
+
 // Parses the command line and calls `body`; says what went wrong in one sentence on standard error.
 // Gives the exit code: 0, 1 when the program or its data are at fault, 2 when the call is.
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);

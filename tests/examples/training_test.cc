@@ -9,6 +9,7 @@
 #include "examples/train_fashion_mnist/training.h"
 #include "examples/train_text/language_model.h"
 #include "examples/training/memory_limit.h"
+#include "examples/training/training_options.h"
 
 namespace plimsoll::examples {
 namespace {
@@ -144,6 +145,25 @@ TEST(ChosenLimit, ReadsSizesSharesAndNone) {
   EXPECT_GT(chosen_limit("50%")->bytes, 1 << 20);
   EXPECT_THROW(chosen_limit("12parsecs"), Error);
   EXPECT_THROW(chosen_limit(""), Error);
+}
+
+// Not only once the run is over, whose results would be lost.
+TEST(TrainingOptions, LookAtFilesBeforeTheRun) {
+  EXPECT_EQ(check_writable("report.html"), "");
+  EXPECT_EQ(check_writable(::testing::TempDir() + "/report.html"), "");
+  EXPECT_EQ(check_writable("/dev/null"), "");
+  EXPECT_EQ(check_writable("/nowhere/report.html"), "there is no folder '/nowhere'");
+  EXPECT_EQ(check_writable("/"), "'/' is a folder");
+  EXPECT_EQ(check_writable("/dev/null/report.html"), "there is no folder '/dev/null'");
+}
+
+TEST(TrainingOptions, SayWhatIsNoNumber) {
+  EXPECT_EQ(check_above_zero("0.5") + check_not_negative("0"), "");
+  EXPECT_EQ(check_above_zero("0"), "'0' is no number above zero");
+  for (const char* text : {"", "-1", "nan", "1x"}) {
+    EXPECT_NE(check_above_zero(text), "") << text;
+    EXPECT_NE(check_not_negative(text), "") << text;
+  }
 }
 
 TEST(RunReport, WritesJsonAndHtmlByTheNameOfTheFile) {
