@@ -288,9 +288,25 @@ Status Translator::add_initializers(const Graph& graph, Scope& scope) {
 }
 
 Status Translator::translate_nodes(const std::vector<Node>& nodes, Scope& scope) {
-  for (const Node& node : nodes) {
-    const Status status = translate_node(node, scope);
-    if (!status.ok()) return status.with_context(node.describe());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Status status = translate_node(nodes[i], scope);
+    if (status.ok()) continue;
+    const Status order = check_order(std::span(nodes).subspan(i), scope);
+    return (order.ok() ? status : order).with_context(nodes[i].describe());
+  }
+  return ok_status();
+}
+
+// Whether the first of some nodes reads what it or one behind it makes.
+Status Translator::check_order(std::span<const Node> nodes, Scope& scope) {
+  for (const std::string_view name : nodes.front().inputs) {
+    if (name.empty() || find(name, scope) != nullptr) continue;
+    for (const Node& maker : nodes) {
+      const auto& made = maker.outputs;
+      if (std::find(made.begin(), made.end(), name) == made.end()) continue;
+      return invalid_argument(fmt::format(
+          "input '{}' is made by {}, which does not stand before it", name, maker.describe()));
+    }
   }
   return ok_status();
 }

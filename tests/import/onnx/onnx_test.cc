@@ -355,6 +355,28 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
             std::string::npos);
   parts.nodes = {node("DepthToSpace", {"x"}, {"y"}, {attribute("blocksize", 3)})};
   EXPECT_NE(error_of(model(parts)).find("attribute 'blocksize' is 3"), std::string::npos);
+  // What is said twice is said alike.
+  parts.inputs.push_back(value_info("w", kFloat, {"2", "2", "3", "3"}));
+  parts.nodes = {node("Conv", {"x", "w"}, {"y"},
+                      {attribute("kernel_shape", std::vector<std::int64_t>{3, 3})})};
+  EXPECT_EQ(error_of(model(parts)), "");
+  parts.nodes = {node("Conv", {"x", "w"}, {"y"},
+                      {attribute("kernel_shape", std::vector<std::int64_t>{2, 2})})};
+  EXPECT_NE(error_of(model(parts)).find("'kernel_shape' is [2,2], the kernel's is [3,3]"),
+            std::string::npos);
+  parts.nodes = {
+      node("Conv", {"x", "w"}, {"y"}, {attribute("pads", std::vector<std::int64_t>{1, 1})})};
+  EXPECT_NE(error_of(model(parts)).find("'pads' is [1,1] (must be 4 numbers from "),
+            std::string::npos);
+  parts.inputs = {value_info("x", kFloat, {"4", "1", "3"}),
+                  value_info("w", kFloat, {"1", "8", "3"}),
+                  value_info("r", kFloat, {"1", "8", "2"})};
+  parts.nodes = {node("LSTM", {"x", "w", "r"}, {"y"}, {attribute("hidden_size", 2)})};
+  EXPECT_EQ(error_of(model(parts)), "");
+  parts.nodes = {node("LSTM", {"x", "w", "r"}, {"y"}, {attribute("hidden_size", 3)})};
+  EXPECT_NE(error_of(model(parts)).find("'hidden_size' is 3, the weights have 2"),
+            std::string::npos);
+  parts.inputs = {value_info("x", kFloat, {"1", "2", "4", "4"})};
   parts.nodes = {node("Sorcery", {"x"}, {"y"})};
   EXPECT_NE(error_of(model(parts))
                 .find("UNIMPLEMENTED: m.onnx: node 'n_y' (Sorcery): this "
@@ -364,6 +386,10 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
   EXPECT_NE(error_of(model(parts)).find("depends on data"), std::string::npos);
   parts.nodes = {node("Add", {"x", "nobody"}, {"y"})};
   EXPECT_NE(error_of(model(parts)).find("input 'nobody' is no value of the graph"),
+            std::string::npos);
+  parts.nodes = {node("Add", {"x", "z"}, {"y"}), node("Neg", {"y"}, {"z"})};
+  EXPECT_NE(error_of(model(parts))
+                .find("input 'z' is made by node 'n_z' (Neg), which does not stand before it"),
             std::string::npos);
   parts.nodes = {node("Add", {"x"}, {"y"})};
   EXPECT_NE(error_of(model(parts)).find("input 1 is missing"), std::string::npos);

@@ -39,8 +39,8 @@ Sizes list_of(NodeContext& n, const char* name, std::size_t rank, std::int64_t l
         return one >= least && one <= kFarthest;
       });
   if (!is_good) {
-    n.wrong(name, fmt::format("is [{}], which does not fit {} spatial dimensions",
-                              fmt::join(list, ","), rank));
+    n.wrong(name, fmt::format("is [{}] (must be {} numbers from {} to {})", fmt::join(list, ","),
+                              rank, least, kFarthest));
     list.assign(rank, std::max<std::int64_t>(least, 1));
   }
   return list;
@@ -50,6 +50,11 @@ Sizes list_of(NodeContext& n, const char* name, std::size_t rank, std::int64_t l
 
 Windows windows_of(NodeContext& n, const Sizes& spatial, Sizes kernel) {
   const std::size_t rank = spatial.size();
+  const Sizes said = n.numbers("kernel_shape");
+  if (!kernel.empty() && !said.empty() && said != kernel) {
+    n.wrong("kernel_shape", fmt::format("is [{}], the kernel's is [{}]", fmt::join(said, ","),
+                                        fmt::join(kernel, ",")));
+  }
   Windows w;
   w.kernel = kernel.empty() ? list_of(n, "kernel_shape", rank, 1, 1) : std::move(kernel);
   if (w.kernel.size() != rank) {

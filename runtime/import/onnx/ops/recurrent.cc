@@ -99,6 +99,10 @@ bool read_layer(NodeContext& n, const std::vector<std::string>& usual, Layer& la
     return false;
   }
   layer.hidden = r.dim(2);
+  if (const std::int64_t said = n.number("hidden_size", layer.hidden); said != layer.hidden) {
+    n.wrong("hidden_size", fmt::format("is {}, the weights have {}", said, layer.hidden));
+    return false;
+  }
   layer.steps = x.dim(layer.batch_first ? 1 : 0);
   layer.batch = x.dim(layer.batch_first ? 0 : 1);
   return true;
