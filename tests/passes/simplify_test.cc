@@ -194,5 +194,49 @@ TEST(Simplify, LeavesControlDependenciesAlone) {
             "add(negate(negate(p0)), negate(p0))");
 }
 
+// As JAX writes the gradient of an average over windows side by side.
+std::string spread_sum(const std::string& padding, const std::string& result,
+                       const std::string& windows, const std::string& fold = "add",
+                       const std::string& from = "0") {
+  return "HloModule m\nf { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] " + fold +
+         "(a, b) }\nENTRY e { x = f32[2,3,4] parameter(0)\n z = f32[] constant(0)\n i = f32[] "
+         "constant(" +
+         from + ")\n p = pad(x, z), padding=" + padding + "\n ROOT r = f32[" + result +
+         "] reduce-window(p, i), window={size=" + windows + "}, to_apply=f }\n";
+}
+
+TEST(Simplify, RepeatsElementsThatWindowsHaveOneOf) {
+  const auto whole = [](const std::string& text) {
+    auto module = ir::parse_module(text);
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    if (!module.ok()) return std::string();
+    auto before = (*module)->clone();
+    EXPECT_TRUE(simplify(**module).ok());
+    EXPECT_TRUE(ir::verify(**module).ok());
+    ir::Literal x(ir::Shape(ir::DType::f32, {2, 3, 4}));
+    for (std::int64_t i = 0; i < 24; ++i) x.set(i, i % 5 == 0 ? -0.0 : static_cast<double>(i));
+    const auto a = ir::interpret(*before, std::vector<ir::Literal>{x});
+    const auto b = ir::interpret(**module, std::vector<ir::Literal>{x});
+    EXPECT_TRUE(a.ok() && b.ok());
+    if (a.ok() && b.ok()) {
+      EXPECT_EQ(*a, *b) << text;
+    }
+    return expression(*(*module)->entry()->root());
+  };
+  EXPECT_EQ(whole(spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3")),
+            "reshape(broadcast(add(p0, broadcast(0))))");
+  // The last row was in no window.
+  EXPECT_EQ(whole(spread_sum("0_0x1_2_1x0_0", "2,7,4", "1x2x1")),
+            "pad(reshape(broadcast(add(p0, broadcast(0)))), 0)");
+  for (const std::string& other :
+       {spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3", "maximum"),
+        spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3", "add", "1"),
+        spread_sum("0_0x1_1_1x2_2_2", "2,6,13", "1x2x2"),     // some windows are empty
+        spread_sum("0_0x1_1_1x1_1_1", "2,6,7", "1x2x3"),      // or have two
+        spread_sum("0_0x0_1_1x2_2_2", "2,5,12", "1x2x3")}) {  // or begin elsewhere
+    EXPECT_EQ(whole(other).substr(0, 13), "reduce-window") << other;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::passes
