@@ -39,6 +39,19 @@ auto natural_key(T value) {
   }
 }
 
+// A float with the quiet NaN without a sign for every NaN, and +0 for -0.
+template <typename T>
+T canonical(T value) {
+  if constexpr (kIsHalf<T>) {
+    const float wide = static_cast<float>(value);
+    return wide != wide ? T(std::numeric_limits<float>::quiet_NaN()) : wide == 0 ? T(0.0F) : value;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return value != value ? std::numeric_limits<T>::quiet_NaN() : value == 0 ? T{0} : value;
+  } else {
+    return value;
+  }
+}
+
 // What orders numbers that are no NaNs as they are compared naturally: -0 is +0.
 template <typename Key>
 auto order_key(Key key) {

@@ -21,6 +21,7 @@ struct SortKey {
   std::size_t operand = 0;
   bool is_falling = false;
   ir::DType dtype = ir::DType::s32;
+  bool is_canonical = false;  // by canonical() elements
   std::optional<ScalarProgram> program;
 };
 
@@ -69,8 +70,11 @@ class SortByKeys final : public LineSort {
       }
       ir::visit_dtype(key.dtype, [&](auto zero) {
         const auto* const elements = static_cast<const decltype(zero)*>(from) + start;
-        places = sort_by([&](std::int32_t i) { return elements[i * stride]; }, key.is_falling,
-                         places, memory);
+        places = key.is_canonical
+                     ? sort_by([&](std::int32_t i) { return canonical(elements[i * stride]); },
+                               key.is_falling, places, memory)
+                     : sort_by([&](std::int32_t i) { return elements[i * stride]; }, key.is_falling,
+                               places, memory);
       });
     }
     write_line(base, arguments, [&](std::int64_t i) { return places.at(i); });
@@ -124,11 +128,12 @@ std::shared_ptr<const device::Kernel> sort_by_keys(const ir::Instruction& instru
   std::vector<SortKey> keys;
   for (const ir::PairComparison& comparison : comparisons) {
     SortKey key{comparison.key, comparison.direction == ir::ComparisonDirection::gt,
-                comparison.of->shape().dtype(), std::nullopt};
+                comparison.of->shape().dtype(), false, std::nullopt};
     if (comparison.of->opcode() != ir::Opcode::parameter) {
       auto computed = key_comparison(comparison);
       if (!computed.has_value()) return nullptr;
-      key.program = std::move(computed->key);
+      key.is_canonical = computed->is_canonical;
+      if (!key.is_canonical) key.program = std::move(computed->key);
     }
     keys.push_back(std::move(key));
   }

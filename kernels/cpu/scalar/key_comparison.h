@@ -14,6 +14,8 @@ namespace plimsoll::kernels {
 struct KeyComparison {
   PlainComparison comparison;  // of the keys; `key` is k
   ScalarProgram key;           // f: one parameter, one result
+  // f makes all NaNs the quiet one without a sign, and -0 +0, as JAX orders floats.
+  bool is_canonical = false;
 };
 // Nothing where f holds more than elementwise operations on scalars.
 std::optional<KeyComparison> key_comparison(const ir::PairComparison& comparison);

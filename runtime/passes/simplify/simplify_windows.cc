@@ -73,8 +73,7 @@ Instruction* repeat_elements(Rewriter& rewriter, Instruction& at) {
   repeated.dimensions = std::move(places);
   Instruction* const broadcast =
       rewriter.add(Opcode::broadcast, Shape(dtype, apart), {sum}, std::move(repeated));
-  Instruction* const made =
-      rewriter.add(Opcode::reshape, Shape(dtype, together), {broadcast});
+  Instruction* const made = rewriter.add(Opcode::reshape, Shape(dtype, together), {broadcast});
   if (!is_padded) return made;
   Attributes padding;
   padding.padding = std::move(behind);
