@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/contraction/dot_few_rows.h"
 
+#include <type_traits>
+
 #include "kernels/cpu/contraction/dot_kernel.h"
 #include "kernels/cpu/products/few_rows_product.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-// Of the matrix. The library is as fast with f32 that the last cache holds, but not with bf16, rows
-// of which it puts in turns in memory. The others would be packed, which small integers gain by.
-constexpr std::int64_t kLeastColumns = 128, kLeastDepth = 64;
-template <typename T>
-constexpr std::int64_t kLeastBytes = 1 << 20;
-template <>
-constexpr std::int64_t kLeastBytes<float> = 16 << 20;
-template <>
-constexpr std::int64_t kLeastBytes<double> = 1 << 16;
-
+// Whether it takes less time so than in the library, or packed.
 template <typename T>
 bool is_few_rows(const DotShape& shape) {
-  return shape.batch == 1 && shape.m > 0 && shape.m <= product_loops<T>().rows &&
-         shape.n >= kLeastColumns && shape.k >= kLeastDepth && shape.rhs.column_stride == 1 &&
-         static_cast<std::int64_t>(sizeof(T)) * shape.n * shape.k >= kLeastBytes<T>;
+  constexpr bool kIsF32 = std::is_same_v<T, float>, kIsBf16 = std::is_same_v<T, Bfloat16>;
+  constexpr std::int64_t kLeastColumns = 128, kLeastDepth = 64;
+  if (shape.batch != 1 || shape.m < 1 || shape.m > product_loops<T>().rows ||
+      shape.n < kLeastColumns || shape.k < kLeastDepth) {
+    return false;
+  }
+  const std::int64_t bytes = static_cast<std::int64_t>(sizeof(T)) * shape.n * shape.k;
+  if (shape.rhs.column_stride == 1) {
+    // The library is as fast with f32 that the last cache holds, but not with bf16, whose rows it
+    // puts in turns in memory. Small f64 gain most, as packing takes as long as multiplying.
+    return bytes >= (kIsF32 ? 16 << 20 : std::is_same_v<T, double> ? 1 << 16 : 1 << 20);
+  }
+  return shape.m >= (kIsF32    ? 3
+                     : kIsBf16 ? 2
+                               : 1) &&
+         bytes >= (kIsF32 || kIsBf16 ? 1 << 20 : 1 << 16);
 }
 
 template <typename T>
@@ -34,15 +40,14 @@ class FewRowsDot final : public DotKernel {
 
  private:
   Status multiply(const void* lhs, const void* rhs, void* out, void* workspace) const override {
-    const MatrixRows<T> rows(static_cast<const T*>(lhs),
-                             {shape_.lhs.row_stride, shape_.lhs.column_stride});
     ProductResult<T> to{nullptr, shape_.n};
     if (sizeof(T) < sizeof(ProductSum<T>) && result_dtype_ == lhs_dtype_) {
       to.narrowed = static_cast<T*>(out);
     } else {
       to.sums = static_cast<ProductSum<T>*>(out);
     }
-    product_.run(rows, static_cast<const T*>(rhs), shape_.rhs.row_stride, to,
+    product_.run(static_cast<const T*>(lhs), {shape_.lhs.row_stride, shape_.lhs.column_stride},
+                 static_cast<const T*>(rhs), {shape_.rhs.row_stride, shape_.rhs.column_stride}, to,
                  byte_offset(workspace, packed_));
     return ok_status();
   }

@@ -135,6 +135,20 @@ PLIMSOLL_INLINE void pack_rows(const T* const* rows, std::int64_t width, std::in
   }
 }
 
+// Lane i added to lane i xor kHalf.
+template <int kHalf, typename Vector, int... I>
+PLIMSOLL_INLINE Vector fold_lanes(const Vector& x, std::integer_sequence<int, I...>) {
+  return x + __builtin_shufflevector(x, x, (I ^ kHalf)...);
+}
+template <int W, int kHalf, typename Vector>
+PLIMSOLL_INLINE auto sum_of_lanes(const Vector& x) {
+  if constexpr (kHalf == 0) {
+    return x[0];
+  } else {
+    return sum_of_lanes<W, kHalf / 2>(fold_lanes<kHalf>(x, std::make_integer_sequence<int, W>()));
+  }
+}
+
 // Vectors of W numbers, which are their own sums.
 template <typename Number, int W>
 struct NumberLanes {
@@ -157,6 +171,10 @@ struct NumberLanes {
   PLIMSOLL_INLINE static Sums add_product(const T* a, const Row& row, const Sums& sums) {
     return *a * row + sums;
   }
+  PLIMSOLL_INLINE static Sums add_products(const Row& x, const Row& y, const Sums& sums) {
+    return x * y + sums;
+  }
+  PLIMSOLL_INLINE static Sum sum_of(const Sums& sums) { return sum_of_lanes<W, W / 2>(sums); }
 };
 
 // The loops for one instruction set: W numbers a vector, tiles of R rows and V vectors.
@@ -183,13 +201,20 @@ struct NumberLanes {
                                    std::int64_t sums_stride) {                                     \
     add_steps<NumberLanes<T, W>, R, V>(a, rows, b, b_stride, columns, sums, sums_stride);          \
   }                                                                                                \
+  attributes void add_dots_##name(const T* a, std::int64_t a_stride, std::int64_t rows,            \
+                                  const T* b, std::int64_t b_stride, std::int64_t depth, T* c,     \
+                                  std::int64_t c_stride) {                                         \
+    add_dots<NumberLanes<T, W>>(a, a_stride, rows, b, b_stride, depth, c, c_stride);               \
+  }                                                                                                \
   constexpr ProductLoops<T> kLoops_##name = {R,                                                    \
                                              V * W,                                                \
                                              pack_##name,                                          \
                                              pack_rows_##name,                                     \
                                              multiply_##name,                                      \
                                              multiply_prepared_##name,                             \
-                                             add_steps_##name};
+                                             add_steps_##name,                                     \
+                                             add_dots_##name,                                      \
+                                             W};
 
 #define PLIMSOLL_BASELINE __attribute__((flatten))
 PLIMSOLL_PRODUCT_LOOPS(baseline_f32, float, PLIMSOLL_BASELINE, 4, 4, 2)

@@ -40,7 +40,7 @@ struct ProductTile {
   std::int64_t narrowed_stride = 0;
 };
 
-inline constexpr std::int64_t kStepsAtOnce = 8;
+inline constexpr std::int64_t kStepsAtOnce = 8, kDotsAtOnce = 4;
 
 // The inner loops of products of packed matrices for one instruction set. An operand is packed
 // into panels of some rows (of the left one) or columns (of the right one): of every step of the
@@ -74,6 +74,14 @@ struct ProductLoops {
   // multiple of those of a panel.
   void (*add_steps)(const T* a, std::int64_t rows, const T* b, std::int64_t b_stride,
                     std::int64_t columns, ProductSum<T>* sums, std::int64_t sums_stride);
+  // kDotsAtOnce columns, b_stride apart, by `rows` rows, a_stride apart: c[i][j], rows c_stride
+  // apart, gets the sum of a[i][d] * b[j][d] over d < depth, a multiple of dot_depth, added. Rows
+  // are read in fours. Sums of every lane of a vector, in the order of the depth, are added
+  // pairwise.
+  void (*add_dots)(const T* a, std::int64_t a_stride, std::int64_t rows, const T* b,
+                   std::int64_t b_stride, std::int64_t depth, ProductSum<T>* c,
+                   std::int64_t c_stride);
+  std::int64_t dot_depth;
 };
 
 enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512 };

@@ -62,6 +62,10 @@ struct PairLanes {
     std::memcpy(&pair, a, sizeof pair);
     return _mm512_dpbf16_ps(sums, (__m512bh)_mm512_set1_epi32(pair), row);
   }
+  PLIMSOLL_INLINE static Sums add_products(const Row& x, const Row& y, const Sums& sums) {
+    return _mm512_dpbf16_ps(sums, x, y);
+  }
+  PLIMSOLL_INLINE static Sum sum_of(const Sums& sums) { return _mm512_reduce_add_ps(sums); }
 };
 
 // The first `count` of a vector's lanes.
@@ -209,13 +213,21 @@ PLIMSOLL_BF16 void add_steps_of_pairs(const Bfloat16* a, std::int64_t rows, cons
   add_steps<PairLanes, kRows, kVectors>(a, rows, b, b_stride, columns, sums, sums_stride);
 }
 
+PLIMSOLL_BF16 void add_dots_of_pairs(const Bfloat16* a, std::int64_t a_stride, std::int64_t rows,
+                                     const Bfloat16* b, std::int64_t b_stride, std::int64_t depth,
+                                     float* c, std::int64_t c_stride) {
+  add_dots<PairLanes>(a, a_stride, rows, b, b_stride, depth, c, c_stride);
+}
+
 constexpr ProductLoops<Bfloat16> kLoops = {kRows,
                                            kColumns,
                                            pack_pairs,
                                            pack_rows_of_pairs,
                                            multiply_pairs,
                                            multiply_prepared_pairs,
-                                           add_steps_of_pairs};
+                                           add_steps_of_pairs,
+                                           add_dots_of_pairs,
+                                           2 * kWidth};
 
 }  // namespace
 #endif
