@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostRows = 12, kSumBytes = 2048;
 // Bytes of the matrix that are worth a thread.
 constexpr std::int64_t kWorthAThread = 1 << 18;
-// Columns of a panel at most.
-constexpr std::int64_t kMostPanel = 32;
+// Columns of a panel at most, panels of a task at least, and tasks, if these are no smaller then.
+constexpr std::int64_t kMostPanel = 32, kPanelsOfTask = 4, kLeastTasks = 8;
 // Where columns lie together: columns of a task, and numbers of each, and of every row, that are
 // multiplied before those of other columns are.
 constexpr std::int64_t kTaskColumns = 64, kRunDepth = 1024;
@@ -52,7 +52,12 @@ void FewRowsProduct<T>::run(const T* lhs, MatrixStrides lhs_strides, const T* rh
   } else {
     order_rows(lhs, lhs_strides, rows);
   }
-  const std::int64_t some = by_rows ? kSumBytes / kNumberBytes<Sum> : kTaskColumns;
+  // Long runs of rows, but some tasks; no sum depends on that.
+  const std::int64_t panel = loops_.columns;
+  const std::int64_t most = kSumBytes / kNumberBytes<Sum> / panel * panel;
+  const std::int64_t some =
+      by_rows ? std::clamp(parts_of(n_, kLeastTasks * panel) * panel, kPanelsOfTask * panel, most)
+              : kTaskColumns;
   device::parallel_for(
       parts_of(n_, some), std::max<std::int64_t>(1, kWorthAThread / (some * kNumberBytes<T> * k_)),
       [&](std::int64_t begin, std::int64_t end) {
