@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/device/kernel.h"
 
 namespace plimsoll::collectives {
@@ -53,6 +54,7 @@ Status CommunicationThread::wait(std::int64_t count) {
 }
 
 void CommunicationThread::run() {
+  const FloatEnvironment floats;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });

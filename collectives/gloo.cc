@@ -25,6 +25,7 @@
 
 #include "collectives/peers.h"
 #include "collectives/socket.h"
+#include "runtime/base/float_environment.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::collectives {
@@ -296,6 +297,7 @@ class GlooPeers final : public Peers {
   // The thread of another participant: hears what it says, until its last word or the end of its
   // connection.
   void listen_to(int peer) {
+    const FloatEnvironment floats;
     End& end = ends_[at(peer)];
     for (;;) {
       bool has_come = false;

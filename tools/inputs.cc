@@ -15,6 +15,7 @@
 #include "runtime/import/npy.h"
 #include "runtime/import/program_bytes.h"
 #include "runtime/ir/narrow.h"
+#include "tools/program_file.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -162,14 +163,6 @@ std::size_t draws_as(const ir::Instruction& parameter, const ParticipantRange& p
 }
 
 }  // namespace
-
-std::string parameter_names(const ir::Computation& entry) {
-  std::string names;
-  for (const ir::Instruction* parameter : entry.parameters()) {
-    names += (names.empty() ? "" : ", ") + parameter->name();
-  }
-  return names.empty() ? "none" : names;
-}
 
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
                     std::uint64_t seed, const ParticipantRange& participants,

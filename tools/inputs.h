@@ -27,9 +27,6 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
                     std::uint64_t seed, const ParticipantRange& participants,
                     std::vector<std::vector<ir::Literal>>& out);
 
-// The names of the parameters, as messages list them; "none" where there are none.
-std::string parameter_names(const ir::Computation& entry);
-
 // The arrays of a literal, in order of ir::leaves.
 std::vector<const ir::Literal*> literal_leaves(const ir::Literal& literal);
 

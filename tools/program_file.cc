@@ -120,4 +120,12 @@ Outcome write_file(const std::string& path, const std::string& text) {
   return {};
 }
 
+std::string parameter_names(const ir::Computation& entry) {
+  std::string names;
+  for (const ir::Instruction* parameter : entry.parameters()) {
+    names += (names.empty() ? "" : ", ") + parameter->name();
+  }
+  return names.empty() ? "none" : names;
+}
+
 }  // namespace plimsoll::tools

@@ -36,4 +36,7 @@ Outcome read_program(const std::string& path, ModelFlags& flags,
 // Writes `text` to `path`; a failure is the call's fault.
 Outcome write_file(const std::string& path, const std::string& text);
 
+// The names of the parameters, as messages list them; "none" where there are none.
+std::string parameter_names(const ir::Computation& entry);
+
 }  // namespace plimsoll::tools

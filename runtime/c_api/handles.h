@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/base/fork.h"
 #include "runtime/base/status.h"
 #include "runtime/include/plimsoll/plimsoll.h"
@@ -45,9 +46,11 @@ inline const char* kind_of(const plm_cancellation*) { return "cancellation"; }
 plm_status* make_status(const Status& status) noexcept;
 plm_status* out_of_host_memory() noexcept;
 
-// Runs `body`, which returns a Status, and lets no exception out.
+// Runs `body`, which returns a Status, and lets no exception out, nor in what modes the caller
+// computes with floats.
 template <typename Body>
 plm_status* guarded(Body&& body) noexcept {
+  const FloatEnvironment floats;
   try {
     const Status status = std::forward<Body>(body)();
     return status.ok() ? nullptr : make_status(status);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/device/communicator.h"
 #include "runtime/executor/graph_runs.h"
 #include "runtime/executor/resolved_plan.h"
@@ -249,6 +250,7 @@ Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const 
                                                           const planner::PlanPolicy& policy,
                                                           const planner::Question& question,
                                                           const memory::Budget& budget) {
+  const FloatEnvironment floats;
   for (int plans = 1;; ++plans) {
     planner::Question now = question;
     now.limit_bytes = std::min(now.limit_bytes, budget.limit());
@@ -278,6 +280,7 @@ int Executable::output_parameter(int leaf) const { return impl_->output_paramete
 // succeeded.
 Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
                        const RunOptions& options) const {
+  const FloatEnvironment floats;
   const std::string& name = plan_->computation->module()->name();
   const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what,
                             const memory::ArenaParts& parts, memory::ContentKey key) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/text/text.h"
@@ -168,6 +169,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        device::KernelProvider& provider,
                                                        const ProgramOptions& options,
                                                        const planner::Roofline& speeds) {
+  const FloatEnvironment floats;  // in which constants are folded
   // The table stays the table, so that plans are the same everywhere.
   planner::Roofline machine = speeds;
   if (options.collective_speeds && !is_table(speeds, *provider.device())) {

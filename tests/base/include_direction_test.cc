@@ -46,7 +46,7 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes", {"runtime/ir/shapes"});
     folder("runtime/passes/complex", {"runtime/passes"});
     folder("runtime/passes/narrow", {"runtime/passes"});
-    folder("runtime/passes/expand", {"runtime/passes"});
+    folder("runtime/passes/expand", {"runtime/passes", "runtime/ir/fusions"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
     folder("runtime/passes/partition", {"runtime/passes/simplify", "runtime/ir/dataflow"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});

@@ -9,7 +9,7 @@
 #include "runtime/ir/participants.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/options.h"
-#include "tools/inputs.h"
+#include "tools/program_file.h"
 
 namespace plimsoll::tools {
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/float_environment.h"
 #include "runtime/base/fork.h"
 #include "runtime/base/one_thread.h"
 #include "runtime/device/beside_pool.h"
@@ -139,13 +140,17 @@ void set_thread_count(int threads) {
 void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(1, grain);
+  const FloatEnvironment floats;
   if (count <= grain || OneThread::is_in_force() || thread_count() == 1) {
     body(0, count);
     return;
   }
   const Pool::Current current = pool().current();
   if (current.forked != nullptr) {
-    current.forked->run(count, grain, body);
+    current.forked->run(count, grain, [&](std::int64_t begin, std::int64_t end) {
+      const FloatEnvironment of_piece;
+      body(begin, end);
+    });
     return;
   }
   PieceOrder order;
@@ -155,6 +160,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
         tbb::blocked_range<std::int64_t>(0, count, static_cast<std::size_t>(grain)),
         [&](const tbb::blocked_range<std::int64_t>& range) {
           order.enter();
+          const FloatEnvironment of_piece;
           if (is_beside) {  // on whatever thread
             const BesidePool beside;
             body(range.begin(), range.end());

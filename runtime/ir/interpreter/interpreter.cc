@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
 
@@ -158,6 +159,7 @@ namespace {
 
 Result<Literal> interpret_as(const Module& module, std::span<const Literal> arguments,
                              const interpreter::Participation& participation) {
+  const FloatEnvironment floats;
   if (module.entry() == nullptr) {
     return invalid_argument("module '" + module.name() + "' has no entry computation");
   }
@@ -209,6 +211,7 @@ Result<std::vector<Literal>> interpret_together(const Module& module,
 }
 
 Result<Literal> interpret(const Instruction& instruction, std::span<const Literal> operands) {
+  const FloatEnvironment floats;
   if (operands.size() != instruction.operands().size()) {
     return invalid_argument(fmt::format("instruction '{}': {} operands, must have {}",
                                         instruction.name(), operands.size(),

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/ir/text/constant_text.h"
@@ -413,6 +414,7 @@ Status Parser::control_predecessors(InstructionSyntax& instruction) {
 }
 
 Result<std::unique_ptr<Module>> parse_module(std::string_view text, std::string_view source_name) {
+  const FloatEnvironment floats;  // in which numbers are read
   Cursor cursor(text, source_name);
   PLIMSOLL_ASSIGN_OR_RETURN(ModuleSyntax syntax, Parser(cursor).parse());
   std::unordered_map<std::string, std::size_t> locations;

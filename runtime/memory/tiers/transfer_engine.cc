@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/tiers/transfer_engine.h"
+#include "runtime/base/float_environment.h"
 
 #include <chrono>
 #include <utility>
@@ -65,6 +66,7 @@ Status TransferEngine::injected_failure(const State& state) {
 }
 
 void TransferEngine::loop(State& state) {
+  const FloatEnvironment floats;
   std::unique_lock lock(state.mutex);
   while (true) {
     state.queued.wait(lock, [&] { return state.stopping || !state.queue.empty(); });
