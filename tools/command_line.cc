@@ -131,7 +131,8 @@ int run(int argc, char** argv) {
   } else {
     std::fwrite(output.text.data(), 1, output.text.size(), stdout);
   }
-  if (std::fflush(stdout) != 0) {
+  // A long text is written before it is flushed.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     return fail(unavailable("standard output cannot be written"), 2, false);
   }
   return 0;

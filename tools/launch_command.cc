@@ -53,6 +53,7 @@ struct Pipe {
   Socket end;
   int to = 1;
   std::string line;
+  int error = 0;  // why something could not be passed on; a reader that has gone is no error
 };
 
 struct Rank {
@@ -63,17 +64,20 @@ struct Rank {
   std::array<Pipe, 2> pipes;
 };
 
-void write_all(int to, std::string_view text) {
+// 0, or the error; the ranks go on in any case.
+int write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(to, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return;  // nobody reads it; the ranks go on
+    if (written < 0) return errno == EPIPE ? 0 : errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
 }
 
 void put_line(int rank, Pipe& pipe) {
-  write_all(pipe.to, fmt::format("[{}] {}\n", rank, pipe.line));
+  const int error = write_all(pipe.to, fmt::format("[{}] {}\n", rank, pipe.line));
+  if (pipe.error == 0) pipe.error = error;
   pipe.line.clear();
 }
 
@@ -229,7 +233,7 @@ class Launch {
         if (!pipe.line.empty()) put_line(rank.number, pipe);
       }
     }
-    if (!failed_) return {};
+    if (!failed_) return check_output();
     const Rank& rank = ranks_[*failed_];
     return Outcome::with_code(Status(StatusCode::aborted, fmt::format("rank {} {}", rank.number,
                                                                       how_it_ended(rank.status))),
@@ -239,6 +243,18 @@ class Launch {
  private:
   bool any_runs() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.runs; });
+  }
+
+  // Whether all was printed that the ranks have printed.
+  Outcome check_output() const {
+    for (const Rank& rank : ranks_) {
+      for (const Pipe& pipe : rank.pipes) {
+        if (pipe.error == 0) continue;
+        return Outcome::call_fault(unavailable(fmt::format(
+            "what rank {} printed cannot be written: {}", rank.number, std::strerror(pipe.error))));
+      }
+    }
+    return {};
   }
 
   bool is_over() const {

@@ -6,10 +6,11 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/file.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/narrow.h"
@@ -207,12 +208,9 @@ std::string npy_bytes(const Literal& literal) {
 }
 
 Status write_npy(const std::string& path, const Literal& literal) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const std::string text = npy_bytes(literal);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.flush();
-  if (!file) return unavailable(path + ": cannot be written");
-  return ok_status();
+  const std::span<const std::byte> all = std::as_bytes(std::span(text));
+  return write_atomically(path, std::span(&all, 1));
 }
 
 }  // namespace plimsoll::import

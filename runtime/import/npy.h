@@ -22,6 +22,7 @@ Result<ir::Literal> read_npy(const std::string& path);
 
 // Precondition: an array with values.
 std::string npy_bytes(const ir::Literal& literal);
+// Whole or not at all (atomic_file.h).
 Status write_npy(const std::string& path, const ir::Literal& literal);
 
 }  // namespace plimsoll::import

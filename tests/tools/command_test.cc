@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "tests/tools/command.h"
@@ -10,6 +15,20 @@ namespace plimsoll::tools {
 namespace {
 
 using nlohmann::json;
+
+// Also of a text that is longer than what is kept back until the end.
+TEST(Command, SaysThatItsOutputIsLost) {
+  const Folder folder;
+  const std::string error = folder.path("error");
+  for (const std::string call : {"info", "info --json", "opt --list", "launch -n 2 -- echo x"}) {
+    const std::string command = "'" PLIMSOLL_COMMAND "' " + call + " >/dev/full 2>'" + error + "'";
+    const int status = std::system(command.c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << call;
+    std::ifstream file(error);
+    const std::string said{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NE(said.find("cannot be written"), std::string::npos) << call << ": " << said;
+  }
+}
 
 TEST(Command, HelpSucceedsAndNoSubcommandDoesNot) {
   for (const char* call : {"--help", "info --help", "plan --help", "run --help", "opt --help"}) {

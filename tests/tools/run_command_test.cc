@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -234,6 +235,23 @@ ENTRY e {
   EXPECT_NE(alone.error.find("is for 2 partitions, and the program has 1"), std::string::npos);
   const Call other = plimsoll("run " + file + " --partitions 2 --sharding 'z={replicated}'");
   EXPECT_NE(other.error.find("(the program has: x, "), std::string::npos) << other.error;
+}
+
+// A file that can't be written to its end does not take the place of one that was.
+TEST(Run, OutputsAreWholeFiles) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", chain_program());
+  ASSERT_EQ(plimsoll("run " + file + " --output-dir " + folder.path("out")).exit_code, 0);
+  const auto before = import::read_npy(folder.path("out/g0.npy"));
+  ASSERT_TRUE(before.ok()) << before.status().message();
+  const std::string blocks_of_512_bytes = "16";
+  const std::string command = "ulimit -f " + blocks_of_512_bytes +
+                              "; PLIMSOLL_JIT_CACHE=off '" PLIMSOLL_COMMAND "' run " + file +
+                              " --seed 2 --output-dir " + folder.path("out") + " >/dev/null 2>&1";
+  EXPECT_NE(std::system(command.c_str()), 0);
+  const auto after = import::read_npy(folder.path("out/g0.npy"));
+  ASSERT_TRUE(after.ok()) << after.status().message();
+  EXPECT_EQ(*after, *before);
 }
 
 // Not behind a run whose results would be lost.
