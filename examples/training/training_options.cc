@@ -97,7 +97,8 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<void()
   }
   try {
     body();
-    return 0;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+    std::fprintf(stderr, "%s: standard output cannot be written\n", app.get_name().c_str());
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
   } catch (const std::exception& error) {
