@@ -152,7 +152,8 @@ TEST(TrainingOptions, LookAtFilesBeforeTheRun) {
   EXPECT_EQ(check_writable("report.html"), "");
   EXPECT_EQ(check_writable(::testing::TempDir() + "/report.html"), "");
   EXPECT_EQ(check_writable("/dev/null"), "");
-  EXPECT_EQ(check_writable("/nowhere/report.html"), "there is no folder '/nowhere'");
+  const std::string nowhere = ::testing::TempDir() + "no-such-folder";
+  EXPECT_EQ(check_writable(nowhere + "/report.html"), "there is no folder '" + nowhere + "'");
   EXPECT_EQ(check_writable("/"), "'/' is a folder");
   EXPECT_EQ(check_writable("/dev/null/report.html"), "there is no folder '/dev/null'");
 }
