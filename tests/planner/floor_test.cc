@@ -23,6 +23,7 @@ std::unique_ptr<ModulePlanner> planner_of(const ir::Module& module, const PlanOp
 
 constexpr int kFloorShards = 8;
 constexpr int kFloorSeedsPerShard = 2;
+constexpr int kSeedsWithTiersPerShard = 8;
 
 class FloorTest : public ::testing::TestWithParam<int> {};
 
@@ -75,6 +76,24 @@ TEST_P(FloorTest, DoesAndOneByteLessDoesNot) {
     EXPECT_FALSE(planner->plan(floor - 1).ok()) << what;
   }
   EXPECT_GT(below_peak, 0);
+}
+
+// A search that has more ways to go may end higher.
+TEST_P(FloorTest, IsNotRaisedByATier) {
+  for (int k = 0; k < kSeedsWithTiersPerShard; ++k) {
+    const auto seed = static_cast<std::uint64_t>(1000 + GetParam() * kSeedsWithTiersPerShard + k);
+    cases::RandomModuleOptions shape;
+    shape.instructions = 30 + k * 7;
+    const auto module = cases::random_module(seed, shape);
+    ASSERT_NE(module, nullptr);
+    PlanOptions options;
+    const std::int64_t without = planner_of(*module, options)->floor().bytes;
+    options.remedies.swap = true;
+    options.host.bytes = std::int64_t{1} << 30;
+    const std::int64_t floor = planner_of(*module, options)->floor().bytes;
+    EXPECT_LE(floor, without) << "seed " << seed;
+    EXPECT_TRUE(planner_of(*module, options)->plan(without).ok()) << "seed " << seed;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FloorTest, ::testing::Range(0, kFloorShards));

@@ -331,6 +331,22 @@ Result<ModulePlanner*> ModulePlanner::table() {
   return table_.get();
 }
 
+// The same planner without swap, null where there is none to leave out. Another search may end
+// higher that has more ways to go, and a tier must not raise the floor: below what this one finds,
+// that one is asked.
+Result<ModulePlanner*> ModulePlanner::without_swap() {
+  const bool has_tiers = std::any_of(std::begin(kTiers), std::end(kTiers),
+                                     [&](MemorySpace tier) { return options_[tier].bytes > 0; });
+  if (!options_.remedies.swap || !has_tiers) return nullptr;
+  if (without_swap_ == nullptr) {
+    PlanOptions fewer = options_;
+    fewer.remedies.swap = false;
+    PLIMSOLL_ASSIGN_OR_RETURN(without_swap_, create(module_, cost_model_, fewer, stop_));
+  }
+  without_swap_->stop_by(stop_);
+  return without_swap_.get();
+}
+
 Status ModulePlanner::check_stop() const {
   if (stop_ == nullptr || !stop_->is_cancelled()) return ok_status();
   return Status(StatusCode::cancelled, "make_plan: cancelled by the caller");
@@ -340,6 +356,7 @@ void ModulePlanner::stop_by(const Cancellation* stop) {
   stop_ = stop;
   ladder_->stop_by(stop);
   if (table_ != nullptr) table_->stop_by(stop);
+  if (without_swap_ != nullptr) without_swap_->stop_by(stop);
 }
 
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes, const Cancellation* stop) {
@@ -373,6 +390,11 @@ Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes) {
     table->ladder_->stop_by(stop_);
     const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
     PLIMSOLL_RETURN_IF_ERROR(check_stop());
+    if (other == nullptr) {
+      PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner* const fewer, table->without_swap());
+      if (fewer != nullptr) other = fewer->ladder_->best(limit_bytes);
+      PLIMSOLL_RETURN_IF_ERROR(check_stop());
+    }
     if (other == nullptr) {
       const Floor floor = this->floor();
       PLIMSOLL_RETURN_IF_ERROR(check_stop());
@@ -415,6 +437,10 @@ Floor ModulePlanner::floor() {
   floor.lower_bound_bytes = std::min(ladder_->floor_lower_bound(), floor.bytes);
   floor.callers_bytes = ladder_->callers_bytes();
   floor.culprit = culprit();
+  if (const auto fewer = without_swap(); fewer.ok() && *fewer != nullptr) {
+    Floor other = (*fewer)->floor();
+    if (other.bytes < floor.bytes) floor = std::move(other);
+  }
   return floor;
 }
 

@@ -52,6 +52,7 @@ class ModulePlanner {
                                                                Role role);
   std::string culprit();
   Result<ModulePlanner*> table();
+  Result<ModulePlanner*> without_swap();
 
   const ir::Module& module_;
   const CostModel& cost_model_;
@@ -65,6 +66,7 @@ class ModulePlanner {
   std::optional<bool> is_table_;  // whether this one plans by the table
   std::unique_ptr<const CostModel> table_costs_;
   std::unique_ptr<ModulePlanner> table_;
+  std::unique_ptr<ModulePlanner> without_swap_;
   std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>
       callee_plans_;
 };
