@@ -3,7 +3,7 @@
 
     python beside_xla.py --build BUILD [--operations] [--only WORDS] [--rounds N]
 
-`--operations`: single operations, of which there are some 250, instead of programs.
+`--operations`: single operations, of which there are some 250, instead of programs; without a limit alone.
 
 Each side has a process of its own, with the same JAX, the same programs and two threads, and runs in turns with the
 other. Ratios are ours over XLA's, so that below 1 we are better. A first call traces, lowers, compiles and runs, with
@@ -125,7 +125,7 @@ class Side:
 # ----- the table
 
 
-def measure(name, ours, xla, rounds):
+def measure(name, ours, xla, rounds, with_half):
     row = {"name": name}
     first = {"ours": ask(ours, do="prepare", name=name), "xla": ask(xla, do="prepare", name=name)}
     for side, answer in first.items():
@@ -137,9 +137,8 @@ def measure(name, ours, xla, rounds):
         sides = [("ours", ours), ("xla", xla)]
         for key, side in sides if i % 2 == 0 else reversed(sides):
             times[key].append(ask(side, do="run")["seconds"])
-    half = ask(ours, do="prepare", name=name, limit=first["xla"]["bytes"] // 2)
     row["half"] = None
-    if "error" not in half:
+    if with_half and "error" not in ask(ours, do="prepare", name=name, limit=first["xla"]["bytes"] // 2):
         row["half"] = statistics.median(ask(ours, do="run")["seconds"] / ask(xla, do="run")["seconds"]
                                         for _ in range(rounds))
     row["xla_ms"] = 1e3 * statistics.median(times["xla"])
@@ -182,7 +181,7 @@ def main():
         xla = start(__file__, {"JAX_PLATFORMS": "cpu"})
         rows = []
         for name in chosen(options, (name for name, _ in (single_operations() if options.operations else cases()))):
-            rows.append(measure(name, ours, xla, options.rounds))
+            rows.append(measure(name, ours, xla, options.rounds, not options.operations))
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     show(rows)
 

@@ -172,6 +172,39 @@ TEST(Expand, KeepsTheFewLargestWhereThereIsAKernel) {
             "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
 }
 
+TEST(Expand, ChoosesTheFirstOfASortWithPlaces) {
+  const auto chosen = [](const std::string& comparison, const std::string& rest) {
+    auto module = ir::parse_module(
+        "HloModule m\norder { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] "
+        "parameter(2) d = s32[] parameter(3) ROOT r = pred[] " +
+        comparison +
+        " }\nENTRY e {\nx = f32[4,40] parameter(0)\ni = s32[40] iota(), iota_dimension=0\n"
+        "p = s32[4,40] broadcast(i), dimensions={1}\n"
+        "s = (f32[4,40], s32[4,40]) sort(x, p), dimensions={1}, is_stable=true, to_apply=order\n"
+        "v = f32[4,40] get-tuple-element(s), index=0\nw = s32[4,40] get-tuple-element(s), "
+        "index=1\n" +
+        rest + " }\n");
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    EXPECT_TRUE(expand(**module, {.keeps_top_k = true}).ok());
+    EXPECT_TRUE(ir::verify(**module).ok()) << ir::verify(**module).to_string();
+    return expression(*(*module)->entry()->root());
+  };
+  const std::string largest = "compare(a, b), direction=GT, type=TOTALORDER";
+  const std::string both =
+      "f = f32[4,8] slice(v), slice={[0:4], [0:8]}\ng = s32[4,3] slice(w), slice={[0:4], [0:3]}\n"
+      "ROOT t = (f32[4,8], s32[4,3]) tuple(f, g)";
+  EXPECT_EQ(chosen(largest, both), "tuple(topk(p0)#0, slice(topk(p0)#1))");
+  EXPECT_EQ(chosen(largest, "ROOT f = s32[4,8] slice(w), slice={[0:4], [0:8]}"), "topk(p0)#1");
+  const auto stays = [&](const std::string& comparison, const std::string& rest) {
+    EXPECT_EQ(chosen(comparison, rest).find("topk"), std::string::npos) << comparison << rest;
+  };
+  stays("compare(a, b), direction=GT", both);                   // NaNs are in no order
+  stays("compare(b, a), direction=GE, type=TOTALORDER", both);  // the last of equal ones first
+  stays(largest, "ROOT f = f32[4,8] slice(v), slice={[0:4], [1:9]}");
+  stays(largest, "ROOT f = f32[4,30] slice(v), slice={[0:4], [0:30]}");
+  stays(largest, "ROOT f = f32[4,40] negate(v)");
+}
+
 TEST(Expand, SolvesFromTheRightUnlessTheTextSaysLeft) {
   const auto side = [](const std::string& b, const std::string& attributes) {
     auto module =

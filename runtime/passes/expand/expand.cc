@@ -80,6 +80,19 @@ Status expand(ir::Module& module, const ExpandOptions& options) {
     }
     if (changed.empty() || changed.back() != &computation) changed.push_back(&computation);
   }
+  if (options.keeps_top_k) {
+    std::vector<ir::Instruction*> sorts;
+    for (const auto& computation : module.computations()) {
+      for (const auto& instruction : computation->instructions()) {
+        if (instruction->opcode() == Opcode::sort) sorts.push_back(instruction.get());
+      }
+    }
+    for (ir::Instruction* const sort : sorts) {
+      ir::Computation& computation = *sort->parent();
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool is_made, recognize_topk(*sort));
+      if (is_made) changed.push_back(&computation);
+    }
+  }
   for (ir::Computation* const computation : changed) {
     PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
   }

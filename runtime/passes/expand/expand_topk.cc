@@ -90,28 +90,6 @@ bool is_smaller_first(const Computation& computation) {
          (direction == ir::ComparisonDirection::lt || direction == ir::ComparisonDirection::le);
 }
 
-// As `comparator` has it.
-bool is_total_order_of_values(const Computation& computation) {
-  const auto order = ir::order_of_numbers(computation);
-  return order.has_value() && order->is_total() && order->key == 0 &&
-         order->of->opcode() == Opcode::parameter &&
-         (order->direction == ir::ComparisonDirection::lt ||
-          order->direction == ir::ComparisonDirection::gt) &&
-         computation.root()->operand(0)->attributes().parameter_number == 0;
-}
-
-// Sorting all would take longer, and its results several times the memory. Narrow types are
-// computed with as others.
-bool is_worth_a_kernel(const Instruction& topk) {
-  constexpr std::int64_t kLeastPart = 4;
-  const Shape& from = topk.operand(0)->shape();
-  const int last = from.rank() - 1;
-  const std::int64_t length = from.dim(last);
-  return length <= std::numeric_limits<std::int32_t>::max() &&
-         kLeastPart * topk.shape().elements()[0].dim(last) <= length &&
-         !ir::is_narrow(from.dtype());
-}
-
 // XLA's custom call.
 Expansion expand_call(Instruction& call, bool keeps) {
   const auto wrong = [&](std::string_view what) {
@@ -139,7 +117,7 @@ Expansion expand_call(Instruction& call, bool keeps) {
     return sorted_first(call, called[0]);
   }
   const bool smallest = called.size() == 1 && is_smaller_first(*called[0]);
-  if (keeps && is_worth_a_kernel(call)) {
+  if (keeps && is_worth_top_k(from, values.dim(last))) {
     Attributes attributes;
     attributes.extra = {{"k", std::to_string(values.dim(last))},
                         {"largest", smallest ? "false" : "true"}};
@@ -150,6 +128,25 @@ Expansion expand_call(Instruction& call, bool keeps) {
 
 }  // namespace
 
+// As `comparator` above has it.
+bool is_total_order_of_values(const Computation& computation) {
+  const auto order = ir::order_of_numbers(computation);
+  return order.has_value() && order->is_total() && order->key == 0 &&
+         order->of->opcode() == Opcode::parameter &&
+         (order->direction == ir::ComparisonDirection::lt ||
+          order->direction == ir::ComparisonDirection::gt) &&
+         computation.root()->operand(0)->attributes().parameter_number == 0;
+}
+
+// Sorting all would take longer, and its results several times the memory. Narrow types are
+// computed with as others.
+bool is_worth_top_k(const Shape& from, std::int64_t count) {
+  constexpr std::int64_t kLeastPart = 4;
+  const std::int64_t length = from.dim(from.rank() - 1);
+  return length <= std::numeric_limits<std::int32_t>::max() && kLeastPart * count <= length &&
+         !ir::is_narrow(from.dtype());
+}
+
 bool is_topk_call(const Instruction& instruction) {
   return instruction.opcode() == Opcode::custom_call &&
          instruction.attributes().custom_call_target == "TopK";
@@ -158,7 +155,8 @@ bool is_topk_call(const Instruction& instruction) {
 Expansion expand_topk(Instruction& topk, bool keeps) {
   if (is_topk_call(topk)) return expand_call(topk, keeps);
   const bool largest = topk.attributes().find_extra("largest") != "false";
-  if (keeps && is_worth_a_kernel(topk)) return nullptr;
+  const Shape& kept = topk.shape().elements()[0];
+  if (keeps && is_worth_top_k(topk.operand(0)->shape(), kept.dim(kept.rank() - 1))) return nullptr;
   return sorted_first(
       topk, comparator(*topk.parent()->module(), topk.operand(0)->shape().dtype(), largest));
 }

@@ -16,6 +16,13 @@ using Expansion = Result<ir::Instruction*>;
 // `topk`.
 Expansion expand_topk(ir::Instruction& instruction, bool keeps);
 bool is_topk_call(const ir::Instruction& instruction);
+// A stable sort with places, of which nothing but the first are used, as a `topk`, which takes the
+// place of those slices; false where it is no such, or they are not few of many.
+Result<bool> recognize_topk(ir::Instruction& sort);
+// Whether the comparator has the order of a topk: the first two elements' total order.
+bool is_total_order_of_values(const ir::Computation& comparator);
+// Whether choosing so many of each line is less work than sorting all of it.
+bool is_worth_top_k(const ir::Shape& from, std::int64_t count);
 // The done half of anything but a single collective, as a call.
 Expansion expand_async_done(ir::Instruction& instruction);
 // A scalar `bitcast` to another type of the same width, which XLA's optimizer writes into
