@@ -82,8 +82,8 @@ Result<bool> recognize_topk(Instruction& sort) {
   const std::vector<Instruction*> parts(sort.users().begin(), sort.users().end());
   for (Instruction* slice : slices) {
     const Instruction* const part = slice->operand(0);
-    Instruction* made = computation.add_get_tuple_element(
-        first, static_cast<int>(part->attributes().tuple_index));
+    Instruction* made =
+        computation.add_get_tuple_element(first, static_cast<int>(part->attributes().tuple_index));
     if (taken_from_front(*slice) < count) {
       PLIMSOLL_ASSIGN_OR_RETURN(
           made, ir::build(computation, Opcode::slice, {made}, slice->attributes(), {}));
