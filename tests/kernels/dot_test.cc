@@ -103,6 +103,16 @@ TEST(Dot, ManySmallMatricesHaveLoopsOfTheirOwn) {
             "onednn.dot");
 }
 
+TEST(Dot, WideNumbersTimesAVectorAreReadAsTheyLie) {
+  for (const DType t : {DType::f64, DType::s32, DType::u64}) {
+    const Shape x(t, {400}), out(t, {700});
+    EXPECT_EQ(check(Shape(t, {700, 400}), x, out, {{1}, {0}, {}, {}}), "dot.few_rows");
+    EXPECT_EQ(check(Shape(t, {400, 700}), x, out, {{0}, {0}, {}, {}}), "dot.few_rows");
+    EXPECT_EQ(check(x, Shape(t, {400, 700}), out, {{0}, {0}, {}, {}}), "dot.few_rows");
+    EXPECT_EQ(check(x, Shape(t, {700, 400}), out, {{0}, {1}, {}, {}}), "dot.few_rows");
+  }
+}
+
 TEST(Dot, EveryDtypeMatchesTheInterpreter) {
   for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
     const DType t = static_cast<DType>(i);

@@ -2,6 +2,7 @@
 #include "kernels/cpu/contraction/dot_few_rows.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/contraction/dot_kernel.h"
 #include "kernels/cpu/products/few_rows_product.h"
@@ -30,28 +31,43 @@ bool is_few_rows(const DotShape& shape) {
          bytes >= (kIsF32 || kIsBf16 ? 1 << 20 : 1 << 16);
 }
 
+// A matrix times a vector as the vector, a row, times the matrix turned: the result lies the same.
+bool is_by_vector(const DotShape& shape) { return shape.n == 1 && shape.m > 1; }
+
+DotShape turned(DotShape shape) {
+  std::swap(shape.m, shape.n);
+  std::swap(shape.lhs, shape.rhs);
+  for (MatrixView* view : {&shape.lhs, &shape.rhs}) {
+    std::swap(view->row_stride, view->column_stride);
+  }
+  return shape;
+}
+
 template <typename T>
 class FewRowsDot final : public DotKernel {
  public:
   explicit FewRowsDot(const ir::Instruction& instruction)
       : DotKernel(instruction, "dot.few_rows", device::KernelOrigin::own),
-        product_(shape_.m, shape_.n, shape_.k),
+        of_(is_by_vector(shape_) ? turned(shape_) : shape_),
+        product_(of_.m, of_.n, of_.k),
         packed_(reserve_workspace(product_.workspace_bytes())) {}
 
  private:
   Status multiply(const void* lhs, const void* rhs, void* out, void* workspace) const override {
-    ProductResult<T> to{nullptr, shape_.n};
+    if (is_by_vector(shape_)) std::swap(lhs, rhs);
+    ProductResult<T> to{nullptr, of_.n};
     if (sizeof(T) < sizeof(ProductSum<T>) && result_dtype_ == lhs_dtype_) {
       to.narrowed = static_cast<T*>(out);
     } else {
       to.sums = static_cast<ProductSum<T>*>(out);
     }
-    product_.run(static_cast<const T*>(lhs), {shape_.lhs.row_stride, shape_.lhs.column_stride},
-                 static_cast<const T*>(rhs), {shape_.rhs.row_stride, shape_.rhs.column_stride}, to,
+    product_.run(static_cast<const T*>(lhs), {of_.lhs.row_stride, of_.lhs.column_stride},
+                 static_cast<const T*>(rhs), {of_.rhs.row_stride, of_.rhs.column_stride}, to,
                  byte_offset(workspace, packed_));
     return ok_status();
   }
 
+  DotShape of_;  // what is multiplied
   FewRowsProduct<T> product_;
   std::int64_t packed_;  // where the product's workspace begins
 };
@@ -65,7 +81,7 @@ std::shared_ptr<const device::Kernel> make_few_rows_dot(const ir::Instruction& i
   if (instruction.operand(1)->shape().dtype() != dtype) return nullptr;
   if (result != dtype && !(dtype == ir::DType::bf16 && result == ir::DType::f32)) return nullptr;
   const auto make = [&]<typename T>(T) -> std::shared_ptr<const device::Kernel> {
-    if (!is_few_rows<T>(shape)) return nullptr;
+    if (!is_few_rows<T>(is_by_vector(shape) ? turned(shape) : shape)) return nullptr;
     return std::make_shared<FewRowsDot<T>>(instruction);
   };
   switch (dtype) {
