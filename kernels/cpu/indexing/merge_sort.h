@@ -10,10 +10,10 @@
 namespace plimsoll::kernels {
 
 // Sorts `from`, of `count` entries, by merges of doubling width; `to` is as large. Returns which of
-// the two holds the result. `before(b, a)`: the later entry b must come before a.
+// the two holds the result. `before(b, a)`: the later entry b must come before a. Bottom up, so
+// that a stable sort needs no stack and every round is a loop of independent merges, which can be
+// shared out. Ties take the earlier entry: stable.
 template <typename Entry, typename Before>
-// Bottom up, so that a stable sort needs no stack and every round is a loop of independent merges,
-// which can be shared out. Ties take the earlier entry: stable.
 Entry* merge_sort(Entry* from, Entry* to, std::int64_t count, bool parallel, Before before) {
   for (std::int64_t width = 1; width < count; width *= 2) {
     const std::int64_t pairs = (count + 2 * width - 1) / (2 * width);

@@ -11,11 +11,11 @@
 // What numbers are compared by in a sort.
 namespace plimsoll::kernels {
 
-// A float as an integer that orders as totalOrder does; other types are themselves.
+// A float as an integer that orders as totalOrder does; other types are themselves. Bits of
+// floats order as integers where the sign is not set. Where it is, larger bits are smaller numbers:
+// all bits but the sign are flipped. -0 becomes -1 and is before +0; NaNs come last, or first with
+// the sign set, as IEEE 754's totalOrder wants.
 template <typename T>
-// Bits of floats order as integers where the sign is not set. Where it is, larger bits are smaller
-// numbers: all bits but the sign are flipped. -0 becomes -1 and is before +0; NaNs come last, or
-// first with the sign set, as IEEE 754's totalOrder wants.
 auto total_order_key(T value) {
   if constexpr (kIsHalf<T>) {
     const auto bits = static_cast<std::int16_t>(value.bits);

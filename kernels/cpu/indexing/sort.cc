@@ -18,6 +18,7 @@
 namespace plimsoll::kernels {
 namespace {
 
+// By comparators that are no strict total order (sort_by_keys.h).
 class Sort final : public LineSort {
  public:
   // By `program`, or where it is one of these, by a comparison of elements or of keys.
@@ -34,10 +35,7 @@ class Sort final : public LineSort {
       entry = dtype_bytes(key_dtype_) == 8 ? 16 : 8;
     }
     keys_ = aligned_bytes(2 * length_ * entry);
-    is_canonical_ =
-        keyed_.has_value() && keyed_->is_canonical && plain_->order == ir::ComparisonOrder::total;
-    reserve_slots(keys_ +
-                  (keyed_.has_value() && !is_canonical_ ? length_ * dtype_bytes(key_dtype_) : 0));
+    reserve_slots(keys_ + (keyed_.has_value() ? length_ * dtype_bytes(key_dtype_) : 0));
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
@@ -68,12 +66,6 @@ class Sort final : public LineSort {
           });
         }
       };
-      if (is_canonical_) {
-        const T* const keys = static_cast<const T*>(arguments.inputs[plain_->key]);
-        return sort_lines(first, last, memory, arguments, [&](std::int64_t base, std::int64_t i) {
-          return total_order_key(canonical(keys[base + i * stride_]));
-        });
-      }
       if (!keyed_.has_value()) {
         return sort(static_cast<const T*>(arguments.inputs[plain_->key]), stride_, first, last);
       }
@@ -199,7 +191,6 @@ class Sort final : public LineSort {
 
   std::optional<PlainComparison> plain_;  // of elements, or of their keys
   std::optional<KeyComparison> keyed_;
-  bool is_canonical_ = false;  // by canonical() elements, which are not computed beforehand
   ScalarProgram program_;
   ir::DType key_dtype_ = ir::DType::s32;
   std::int64_t keys_ = 0;  // where a slot has its line's keys

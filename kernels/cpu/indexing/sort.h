@@ -7,8 +7,9 @@
 namespace plimsoll::kernels {
 
 // sort: of positions, always stable. By digits of the keys (radix_sort.h) where the comparator
-// orders one key, elsewhere by merges bottom up. What these do with comparators that are no order
-// (NaN under `natural`) is defined too: they are those of the interpreter.
+// orders keys (sort_by_keys.h), or numbers none of which is a NaN; elsewhere by merges bottom up.
+// What these do with comparators that are no order (NaN under `natural`) is defined too: they are
+// those of the interpreter.
 KernelResult make_sort(const ir::Instruction& instruction);
 
 }  // namespace plimsoll::kernels

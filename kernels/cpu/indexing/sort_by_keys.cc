@@ -124,7 +124,7 @@ class SortByKeys final : public LineSort {
 
 std::shared_ptr<const device::Kernel> sort_by_keys(const ir::Instruction& instruction) {
   const auto comparisons = ir::comparisons_in_turn(*instruction.to_apply());
-  if (comparisons.size() < 2) return nullptr;
+  if (comparisons.empty()) return nullptr;
   std::vector<SortKey> keys;
   for (const ir::PairComparison& comparison : comparisons) {
     SortKey key{comparison.key, comparison.direction == ir::ComparisonDirection::gt,
