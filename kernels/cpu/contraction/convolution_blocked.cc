@@ -23,6 +23,13 @@ struct SpatialAxis {
   std::int64_t out_stride = 0, in_stride = 0, window_stride = 0;
   std::int64_t stride = 1, window_dilation = 1, base_dilation = 1, padding = 0;
   bool is_reversed = false;
+
+  // The input position that output o reads at window position k; -1 where there is none.
+  std::int64_t input_at(std::int64_t o, std::int64_t k) const {
+    const std::int64_t dilated = o * stride + k * window_dilation - padding;
+    const std::int64_t j = dilated / base_dilation;
+    return dilated >= 0 && j * base_dilation == dilated && j < in ? j : -1;
+  }
 };
 
 // Outputs that lie in one row of the innermost spatial dimension, which is `count` of a tile's.
@@ -242,21 +249,12 @@ class BlockedConvolution final : public KernelBase {
         last = k;
         continue;
       }
-      const std::int64_t dilated =
-          run.position[s] * axis.stride + k * axis.window_dilation - axis.padding;
-      const std::int64_t j = dilated / axis.base_dilation;
-      is_inside &= dilated >= 0 && j * axis.base_dilation == dilated && j < axis.in;
+      const std::int64_t j = axis.input_at(run.position[s], k);
+      is_inside &= j >= 0;
       from_at += j * axis.in_stride;
     }
     const SpatialAxis& axis = axes_.back();
-    const auto dilated_at = [&](int o) {
-      return (run.position.back() + o) * axis.stride + last * axis.window_dilation - axis.padding;
-    };
-    const auto exists = [&](int o) {
-      const std::int64_t dilated = dilated_at(o);
-      return dilated >= 0 && dilated % axis.base_dilation == 0 &&
-             dilated / axis.base_dilation < axis.in;
-    };
+    const auto input_at = [&](int o) { return axis.input_at(run.position.back() + o, last); };
     const auto fill = [&](int begin, int end) {
       for (int o = begin; o < end; ++o) {
         for (int i = 0; i < count; ++i) to[o * steps.item + i * steps.depth] = Acc{};
@@ -269,8 +267,8 @@ class BlockedConvolution final : public KernelBase {
     // Of an undilated input a stretch exists.
     int begin = 0, end = run.count;
     if (axis.base_dilation == 1) {
-      while (begin < end && !exists(begin)) ++begin;
-      while (end > begin && !exists(end - 1)) --end;
+      while (begin < end && input_at(begin) < 0) ++begin;
+      while (end > begin && input_at(end - 1) < 0) --end;
       fill(0, begin);
       fill(end, run.count);
       is_inside = begin == 0 && end == run.count;
@@ -278,8 +276,9 @@ class BlockedConvolution final : public KernelBase {
     ir::visit_dtype(lhs_dtype_, [&](auto zero) {
       const auto* const from = static_cast<const decltype(zero)*>(data) + from_at;
       if (axis.base_dilation == 1) {
-        const auto* const row = from + dilated_at(0) * axis.in_stride;
+        if (begin == end) return;
         const std::int64_t next = axis.stride * axis.in_stride;
+        const auto* const row = from + input_at(begin) * axis.in_stride - begin * next;
         if (steps.depth == 1 && lhs_feature_stride_ == 1) {
           for (int o = begin; o < end; ++o) {
             for (int i = 0; i < count; ++i) to[o * steps.item + i] = widen<Acc>(row[o * next + i]);
@@ -301,12 +300,13 @@ class BlockedConvolution final : public KernelBase {
         return;
       }
       for (int o = 0; o < run.count; ++o) {
-        if (!exists(o)) {
+        const std::int64_t j = input_at(o);
+        if (j < 0) {
           fill(o, o + 1);
           is_inside = false;
           continue;
         }
-        const auto* const element = from + dilated_at(o) / axis.base_dilation * axis.in_stride;
+        const auto* const element = from + j * axis.in_stride;
         for (int i = 0; i < count; ++i) {
           to[o * steps.item + i * steps.depth] = widen<Acc>(element[i * lhs_feature_stride_]);
         }
@@ -345,11 +345,8 @@ class BlockedConvolution final : public KernelBase {
     for (std::size_t s = axes_.size(); s-- > 0;) {
       const SpatialAxis& axis = axes_[s];
       const std::int64_t o = run.position[s] + (s + 1 == axes_.size() ? output : 0);
-      const std::int64_t dilated =
-          o * axis.stride + position % axis.window * axis.window_dilation - axis.padding;
+      is_inside &= axis.input_at(o, position % axis.window) >= 0;
       position /= axis.window;
-      is_inside &= dilated >= 0 && dilated % axis.base_dilation == 0 &&
-                   dilated / axis.base_dilation < axis.in;
     }
     return is_inside;
   }

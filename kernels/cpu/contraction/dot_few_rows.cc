@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/cpu/contraction/dot_kernel.h"
+#include "kernels/cpu/contraction/visit_product.h"
 #include "kernels/cpu/products/few_rows_product.h"
 
 namespace plimsoll::kernels {
@@ -25,10 +26,8 @@ bool is_few_rows(const DotShape& shape) {
     // puts in turns in memory. Small f64 gain most, as packing takes as long as multiplying.
     return bytes >= (kIsF32 ? 16 << 20 : std::is_same_v<T, double> ? 1 << 16 : 1 << 20);
   }
-  return shape.m >= (kIsF32    ? 3
-                     : kIsBf16 ? 2
-                               : 1) &&
-         bytes >= (kIsF32 || kIsBf16 ? 1 << 20 : 1 << 16);
+  constexpr std::int64_t kLeastRows = kIsF32 ? 3 : kIsBf16 ? 2 : 1;
+  return shape.m >= kLeastRows && bytes >= (kIsF32 || kIsBf16 ? 1 << 20 : 1 << 16);
 }
 
 // A matrix times a vector as the vector, a row, times the matrix turned: the result lies the same.
@@ -76,31 +75,11 @@ class FewRowsDot final : public DotKernel {
 
 std::shared_ptr<const device::Kernel> make_few_rows_dot(const ir::Instruction& instruction,
                                                         const DotShape& shape) {
-  const ir::DType dtype = instruction.operand(0)->shape().dtype();
-  const ir::DType result = instruction.shape().dtype();
-  if (instruction.operand(1)->shape().dtype() != dtype) return nullptr;
-  if (result != dtype && !(dtype == ir::DType::bf16 && result == ir::DType::f32)) return nullptr;
-  const auto make = [&]<typename T>(T) -> std::shared_ptr<const device::Kernel> {
+  return visit_product(instruction, [&](auto zero) -> std::shared_ptr<const device::Kernel> {
+    using T = decltype(zero);
     if (!is_few_rows<T>(is_by_vector(shape) ? turned(shape) : shape)) return nullptr;
     return std::make_shared<FewRowsDot<T>>(instruction);
-  };
-  switch (dtype) {
-    case ir::DType::f32:
-      return make(float{});
-    case ir::DType::f64:
-      return make(double{});
-    case ir::DType::s32:
-    case ir::DType::u32:
-      return make(std::uint32_t{});
-    case ir::DType::s64:
-    case ir::DType::u64:
-      return make(std::uint64_t{});
-    case ir::DType::bf16:
-      if (product_loops<Bfloat16>(ProductInstructions::avx512) == nullptr) return nullptr;
-      return make(Bfloat16{});
-    default:
-      return nullptr;
-  }
+  });
 }
 
 }  // namespace plimsoll::kernels

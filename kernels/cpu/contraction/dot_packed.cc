@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/cpu/contraction/dot_kernel.h"
+#include "kernels/cpu/contraction/visit_product.h"
 #include "kernels/cpu/products/packed_product.h"
 #include "kernels/cpu/products/prepared_product.h"
 #include "runtime/device/cpu/parallel.h"
@@ -136,29 +137,13 @@ class PackedDot final : public DotKernel, public device::InputPreparation {
 std::shared_ptr<const device::Kernel> make_packed_dot(const ir::Instruction& instruction,
                                                       const DotShape& shape) {
   const ir::DType dtype = instruction.operand(0)->shape().dtype();
-  const ir::DType result = instruction.shape().dtype();
-  if (instruction.operand(1)->shape().dtype() != dtype) return nullptr;
-  const bool is_large = is_worth_packing(dtype, shape);
-  if (!is_large && !(dtype == ir::DType::f32 && is_by_constant(instruction, shape))) return nullptr;
-  if (dtype == ir::DType::bf16 && (result == dtype || result == ir::DType::f32)) {
-    if (product_loops<Bfloat16>(ProductInstructions::avx512) == nullptr) return nullptr;
-    return std::make_shared<PackedDot<Bfloat16>>(instruction);
+  if (!is_worth_packing(dtype, shape) &&
+      !(dtype == ir::DType::f32 && is_by_constant(instruction, shape))) {
+    return nullptr;
   }
-  if (result != dtype) return nullptr;
-  switch (dtype) {
-    case ir::DType::f32:
-      return std::make_shared<PackedDot<float>>(instruction);
-    case ir::DType::f64:
-      return std::make_shared<PackedDot<double>>(instruction);
-    case ir::DType::s32:
-    case ir::DType::u32:
-      return std::make_shared<PackedDot<std::uint32_t>>(instruction);
-    case ir::DType::s64:
-    case ir::DType::u64:
-      return std::make_shared<PackedDot<std::uint64_t>>(instruction);
-    default:
-      return nullptr;
-  }
+  return visit_product(instruction, [&](auto zero) -> std::shared_ptr<const device::Kernel> {
+    return std::make_shared<PackedDot<decltype(zero)>>(instruction);
+  });
 }
 
 }  // namespace plimsoll::kernels

@@ -9,10 +9,10 @@
 namespace plimsoll::kernels {
 
 // The kernel of a dot whose operands are packed once for all threads (kernels/cpu/products), where
-// the library would pack them in every piece that it is given: of large matrices of f32, f64, bf16
-// (where the machine multiplies pairs of it) or integers of 64 bits, and of f32 by constants.
-// Elements of a batch follow each other; a right operand without a batch may come prepared. Null
-// for dots of other dtypes, and those that are as fast otherwise.
+// the library would pack them in every piece that it is given, or doesn't multiply them at all: of
+// large matrices, and of f32 by constants. Elements of a batch follow each other; a right operand
+// without a batch may come prepared. Null for dots of types that are not multiplied so
+// (visit_product.h), and those that are as fast otherwise.
 std::shared_ptr<const device::Kernel> make_packed_dot(const ir::Instruction& instruction,
                                                       const DotShape& shape);
 
