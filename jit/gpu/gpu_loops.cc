@@ -346,18 +346,16 @@ class LoopGrid {
   std::vector<Value*> values(ValueEmitter& emitter) {
     std::vector<Value*> values;
     for (const Store& store : nest_.stores) {
-      values.push_back(
-          emitter.value(store.value, space_.delinearize(position_, store.value.dims())));
+      values.push_back(emitter.value(store.value, value_index(space_, nest_, store, position_)));
     }
     return values;
   }
   void store(ValueEmitter& emitter, const std::vector<Value*>& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Store& store = nest_.stores[i];
-      const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
       emitter.store(entry_.function().output(store.output),
-                    store_position(space_, graph_, store, space_.delinearize(position_, dims)),
-                    values[i], store.value.dtype());
+                    store_position(space_, graph_, nest_, store, position_), values[i],
+                    store.value.dtype());
     }
   }
 

@@ -351,10 +351,9 @@ class LoopWriter {
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Store& store = nest_.stores[i];
-      const Index index = store.placement != nullptr ? space_.delinearize(position_, nest_.dims)
-                                                     : value_index(space_, nest_, store, position_);
-      emitter_.store(function_.output(store.output), store_position(space_, graph_, store, index),
-                     values[i], store.value.dtype(), cached_.empty() ? nullptr : cached_[i]);
+      emitter_.store(function_.output(store.output),
+                     store_position(space_, graph_, nest_, store, position_), values[i],
+                     store.value.dtype(), cached_.empty() ? nullptr : cached_[i]);
     }
   }
 

@@ -93,11 +93,8 @@ AccessCollector collect_accesses(IndexSpace& space, const KernelGraph& graph, co
                                  const Affine& position) {
   AccessCollector collector(space, graph);
   for (const Store& store : nest.stores) {
-    const Index index = value_index(space, nest, store, position);
-    collector.record(store_position(
-        space, graph, store,
-        store.placement != nullptr ? space.delinearize(position, nest.dims) : index));
-    collector.visit(store.value, index);
+    collector.record(store_position(space, graph, nest, store, position));
+    collector.visit(store.value, value_index(space, nest, store, position));
   }
   return collector;
 }
@@ -125,12 +122,14 @@ Index value_index(IndexSpace& space, const LoopNest& nest, const Store& store,
   return index;
 }
 
-Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,
-                      const Index& index) {
-  if (store.placement == nullptr) return space.linearize(index, store.value.dims());
+Affine store_position(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
+                      const Store& store, const Affine& position) {
+  if (store.placement == nullptr) {
+    return space.linearize(value_index(space, nest, store, position), store.value.dims());
+  }
   const ir::Instruction& placement = *store.placement;
   const ir::Dims& dims = placement.shape().dims();
-  Index target = index;
+  Index target = space.delinearize(position, nest.dims);
   switch (placement.opcode()) {
     case Opcode::concatenate: {
       const auto axis = at(placement.attributes().dimensions[0]);

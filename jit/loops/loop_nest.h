@@ -30,9 +30,9 @@ struct LoopNest {
 Index value_index(IndexSpace& space, const LoopNest& nest, const Store& store,
                   const Affine& position);
 
-// The position in the output where `store` puts the value of index `index`.
-Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,
-                      const Index& index);
+// The position in the output where `store` puts the value of position `position` of the nest.
+Affine store_position(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
+                      const Store& store, const Affine& position);
 
 // The extents to loop over, major to minor: `nest.dims` split where reshapes need it, and merged
 // where every access runs on through the boundary.

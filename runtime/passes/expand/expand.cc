@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/passes/expand/expansions.h"
@@ -22,7 +23,6 @@ struct Row {
   Expansion (*expand)(ir::Instruction&);
 };
 constexpr Row kRows[] = {
-    {Opcode::topk, nullptr},  // expand_topk, as are custom calls that are one
     {Opcode::bitcast, expand_bitcast},
     {Opcode::copy, expand_copy},
     {Opcode::async_done, expand_async_done},
@@ -40,32 +40,38 @@ constexpr Row kRows[] = {
     {Opcode::stochastic_convert, expand_stochastic_convert},
 };
 
-const Row* row_of(Opcode opcode) {
-  for (const Row& row : kRows) {
-    if (row.opcode == opcode) return &row;
-  }
-  return nullptr;
+bool is_top_k(const ir::Instruction& instruction) {
+  return instruction.opcode() == Opcode::topk || is_topk_call(instruction);
+}
+
+bool is_expanded(const ir::Instruction& instruction) {
+  return is_top_k(instruction) ||
+         std::any_of(std::begin(kRows), std::end(kRows),
+                     [&](const Row& row) { return row.opcode == instruction.opcode(); });
+}
+
+Expansion expand_one(ir::Instruction& instruction, const ExpandOptions& options) {
+  if (is_top_k(instruction)) return expand_topk(instruction, options.keeps_top_k);
+  const Row* row = std::begin(kRows);
+  while (row->opcode != instruction.opcode()) ++row;
+  return row->expand(instruction);
 }
 
 }  // namespace
 
 Status expand(ir::Module& module, const ExpandOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(expand_applied(module));
-  std::vector<std::pair<ir::Instruction*, const Row*>> found;
+  std::vector<ir::Instruction*> found;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      const Row* const row = row_of(instruction->opcode());
-      if (row != nullptr) found.emplace_back(instruction.get(), row);
+      if (is_expanded(*instruction)) found.push_back(instruction.get());
     }
   }
   std::vector<ir::Computation*> changed;
-  for (const auto& [instruction, row] : found) {
+  for (ir::Instruction* const instruction : found) {
     ir::Computation& computation = *instruction->parent();
     ir::Instruction* const root = computation.root();
-    const bool is_top_k = instruction->opcode() == Opcode::topk || is_topk_call(*instruction);
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        ir::Instruction* const made,
-        is_top_k ? expand_topk(*instruction, options.keeps_top_k) : row->expand(*instruction));
+    PLIMSOLL_ASSIGN_OR_RETURN(ir::Instruction* const made, expand_one(*instruction, options));
     computation.set_root(root);  // which else is what was added last
     if (made == nullptr) continue;
     instruction->replace_all_uses_with(made);
