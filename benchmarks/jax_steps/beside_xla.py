@@ -137,7 +137,8 @@ def measure(name, ours, xla, rounds, with_half):
         sides = [("ours", ours), ("xla", xla)]
         for key, side in sides if i % 2 == 0 else reversed(sides):
             times[key].append(ask(side, do="run")["seconds"])
-    row["half"] = None
+    if with_half:
+        row["half"] = None
     if with_half and "error" not in ask(ours, do="prepare", name=name, limit=first["xla"]["bytes"] // 2):
         row["half"] = statistics.median(ask(ours, do="run")["seconds"] / ask(xla, do="run")["seconds"]
                                         for _ in range(rounds))
@@ -155,21 +156,25 @@ def mean(values):
 
 
 def show(rows):
-    print("| program | XLA, ms | run | XLA's first call, s | first call | XLA, MiB | bytes | time at half of XLA's bytes |")
-    print("|---|---|---|---|---|---|---|---|")
     good = [row for row in rows if "error" not in row]
+    with_half = any("half" in row for row in good)
+    print("| program | XLA, ms | run | XLA's first call, s | first call | XLA, MiB | bytes |"
+          + " time at half of XLA's bytes |" * with_half)
+    print("|---|---|---|---|---|---|---|" + "---|" * with_half)
     for row in sorted(good, key=lambda row: -row["run"]):
-        half = "refused" if row["half"] is None else f"{row['half']:.2f}"
+        half = ""
+        if with_half:
+            half = " refused |" if row["half"] is None else f" {row['half']:.2f} |"
         print(f"| {row['name']} | {row['xla_ms']:.3g} | {row['run']:.2f} | {row['xla_first']:.2f} | {row['first']:.2f} "
-              f"| {row['xla_mib']:.2f} | {row['bytes']:.2f} | {half} |")
+              f"| {row['xla_mib']:.2f} | {row['bytes']:.2f} |{half}")
     for row in rows:
         if "error" in row:
             print(f"| {row['name']} | {row['error']} | | | | | | |")
     if good:
-        halves = [row["half"] for row in good if row["half"] is not None]
+        halves = [row["half"] for row in good if row.get("half") is not None]
         print(f"\ngeometric means of {len(good)}: run {mean([r['run'] for r in good]):.2f}, first call "
-              f"{mean([r['first'] for r in good]):.2f}, bytes {mean([r['bytes'] for r in good]):.2f}; at half of XLA's "
-              f"bytes {len(halves)} run, time {mean(halves) if halves else math.nan:.2f}")
+              f"{mean([r['first'] for r in good]):.2f}, bytes {mean([r['bytes'] for r in good]):.2f}"
+              + (f"; at half of XLA's bytes {len(halves)} run, time {mean(halves):.2f}" if halves else ""))
 
 
 def main():
