@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/chained_launch.h"
 #include "runtime/device/cpu/joint_launch.h"
+#include "runtime/device/cpu/launch_sequence.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::backend {
@@ -75,6 +76,12 @@ std::shared_ptr<const device::JointLaunch> CpuKernels::chain(const device::Kerne
   if (pieces == nullptr) return nullptr;
   return device::CpuChainedLaunch::create(*pieces, first_inputs,
                                           static_cast<const device::PhasedKernel&>(second), input);
+}
+
+Result<std::shared_ptr<const device::LaunchSequence>> CpuKernels::sequence(
+    const device::SequenceText& text) {
+  return std::shared_ptr<const device::LaunchSequence>(
+      std::make_shared<device::CpuLaunchSequence>(text));
 }
 
 }  // namespace plimsoll::backend

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/joint_launch.h"
 #include "runtime/device/kernel.h"
+#include "runtime/device/launch_sequence.h"
 
 namespace plimsoll::ir {
 class Instruction;
@@ -67,6 +68,11 @@ class KernelProvider {
                                                    const Kernel& /*second*/,
                                                    std::size_t /*input*/) {
     return nullptr;
+  }
+  // What `text` says in one launch; null where the device gains nothing by that. Its kernels and
+  // joint launches must outlive it.
+  virtual Result<std::shared_ptr<const LaunchSequence>> sequence(const SequenceText& /*text*/) {
+    return std::shared_ptr<const LaunchSequence>();
   }
   virtual KernelStatistics statistics() const = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -73,6 +74,10 @@ bool is_sampled(std::uint32_t run) {
   if (run < kFirst) return run > 0;
   return (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
 }
+
+// Rounds of a loop that a sample times: enough for what each of its steps takes, while a long loop
+// of short steps would be many times as slow step by step.
+constexpr std::int64_t kSampledRounds = 16;
 
 // A graph keeps each of its launches, in host memory and in the driver.
 constexpr std::int64_t kMostOfGraph = 16'384;
@@ -301,9 +306,13 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   const bool profiling = impl_->profiling.load(std::memory_order_relaxed);
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
-  const Observation observation{profiling || sampled, impl_->joint_launches.load(),
-                                impl_->fail_launch.exchange(0), &options.stop,
-                                options.waited_seconds};
+  const Observation observation{
+      profiling || sampled,
+      profiling ? std::numeric_limits<std::int64_t>::max() : kSampledRounds,
+      impl_->joint_launches.load(),
+      impl_->fail_launch.exchange(0),
+      &options.stop,
+      options.waited_seconds};
   stream.set_communicator(options.communicator);
   const Meetings meetings(options);
   // The engines' transfers are timed.

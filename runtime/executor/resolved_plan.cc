@@ -382,6 +382,8 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   }
   if (resolved.opcode == ir::Opcode::while_ && resolved.callee_count > 0) {
     resolved.rounds = ir::round_count(*step.instruction).value_or(-1);
+    PLIMSOLL_ASSIGN_OR_RETURN(resolved.sequence,
+                              make_loop_sequence(out, resolved, program_.provider()));
   }
   out.steps.push_back(resolved);
   return ok_status();

@@ -7,6 +7,7 @@
 
 #include "runtime/device/joint_launch.h"
 #include "runtime/executor/executable.h"
+#include "runtime/executor/loop_sequence.h"
 #include "runtime/program/program.h"
 
 namespace plimsoll::executor {
@@ -27,6 +28,8 @@ struct ResolvedStep {
   std::int32_t measurement = -1;               // of Resolution::measurements
   // Of a while: what its condition would say, where that is known; -1: it must be asked.
   std::int64_t rounds = -1;
+  // Of a while, all of it; null: its rounds are walked through.
+  std::shared_ptr<const LoopSequence> sequence;
 };
 
 struct ResolvedSlicedState {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace plimsoll::executor {
@@ -309,7 +310,8 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
 // to write elsewhere (the old value was still read) is copied back after the round. So a loop needs
 // one state and, at most, a second copy of what is not updated in place.
 //
-// A loop whose rounds are counted asks no condition, so that all of it is enqueued at once.
+// A loop whose rounds are counted asks no condition, so that all of it is enqueued at once. One
+// that has a sequence is one launch (loop_sequence.h), but for the rounds that are profiled.
 //
 // Residuals on another tier pass through windows: before a round its slice must have come in, and
 // what it has written goes out while the next round runs (loop_windows.h).
@@ -325,6 +327,11 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
     if (id < 0 || outputs[leaf] == nullptr || inputs[leaf] == outputs[leaf]) continue;
     PLIMSOLL_RETURN_IF_ERROR(copy(outputs[leaf], inputs[leaf], plan.bytes[id]));
   }
+  std::int64_t walked = std::numeric_limits<std::int64_t>::max();  // rounds
+  if (step.sequence != nullptr && observation_.joint_launches && observation_.fail_launch == 0) {
+    walked = observation_.profile ? observation_.profiled_rounds : 0;
+  }
+  if (walked == 0) return run_sequence(*step.sequence, outputs, base, 0);
   LoopWindows windows = open_windows(plan, step, frame);
   std::vector<void*> state(outputs.begin(), outputs.end());
   IdVector<BufferId, void*> addresses;
@@ -340,6 +347,10 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
     return says != std::byte{0};
   };
   for (std::int64_t round = 0;; ++round) {
+    if (round == walked) {
+      PLIMSOLL_RETURN_IF_ERROR(run_sequence(*step.sequence, outputs, base, round));
+      break;
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(const bool another, goes_on(round));
     if (!another) break;
     PLIMSOLL_RETURN_IF_ERROR(windows.begin_round(state));
@@ -354,6 +365,44 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
   }
   if (predicate != nullptr) give_back_scalar(predicate);
   return windows.finish();
+}
+
+Status Run::run_sequence(const LoopSequence& sequence, std::span<void* const> state,
+                         const Base& base, std::int64_t first_round) {
+  std::vector<void*> predicates;
+  for (std::int32_t i = 0; i < sequence.predicates; ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(void* const predicate, take_scalar());
+    predicates.push_back(predicate);
+  }
+  std::vector<void*> addresses;
+  addresses.reserve(sequence.places.size());
+  for (const LoopPlace& place : sequence.places) {
+    const std::byte* root = nullptr;
+    switch (place.root) {
+      case LoopPlace::Root::none:
+        break;
+      case LoopPlace::Root::state:
+        root = static_cast<const std::byte*>(state[at(place.index)]);
+        break;
+      case LoopPlace::Root::arena:
+        root = base.arena;
+        break;
+      case LoopPlace::Root::constants:
+        root = constants_;
+        break;
+      case LoopPlace::Root::literal:
+        root = place.host;
+        break;
+      case LoopPlace::Root::predicate:
+        root = static_cast<const std::byte*>(predicates[at(place.index)]);
+        break;
+    }
+    addresses.push_back(const_cast<std::byte*>(root + place.offset));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(
+      sequence.launch->run(stream_, addresses, first_round, observation_.stop));
+  for (void* const predicate : predicates) give_back_scalar(predicate);
+  return ok_status();
 }
 
 // An index that names no branch runs the last one, as HLO has it. Inputs are the leaves of the

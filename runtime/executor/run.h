@@ -26,6 +26,7 @@ struct Base {
 // What a run notes while it goes, besides its results, and how it goes.
 struct Observation {
   bool profile = false;              // steps are run one by one
+  std::int64_t profiled_rounds = 0;  // of each loop that has a sequence, where steps are
   bool joint_launches = true;        // where they are not profiled
   std::int64_t fail_launch = 0;      // the n-th kernel launch fails; 0: none
   const Stop* stop = nullptr;        // looked at before every step; null: none
@@ -86,6 +87,9 @@ class Run {
   Status run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                    std::span<void* const> inputs, std::span<void* const> outputs, const Base& base,
                    const Frame& frame);
+  // From round `first_round` on.
+  Status run_sequence(const LoopSequence& sequence, std::span<void* const> state, const Base& base,
+                      std::int64_t first_round);
   LoopWindows open_windows(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                          std::span<void* const> inputs, std::span<void* const> outputs,

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/cpu/launch_sequence.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "runtime/base/cancellation.h"
+#include "runtime/base/index.h"
+#include "runtime/device/device.h"
+#include "runtime/device/joint_launch.h"
+
+namespace plimsoll::device {
+namespace {
+
+// Rounds between two looks at what may stop a run, besides those before longer launches.
+constexpr std::int64_t kRoundsPerLook = 64;
+
+// The kernel of a launch that takes its pointers and is a piece of work in each phase; null where
+// it is another.
+const PhasedKernel* called_kernel(const SequenceStep& step) {
+  if (step.kernel == nullptr ||
+      !step.kernel->may_join(at(step.input_count), at(step.output_count))) {
+    return nullptr;
+  }
+  const auto* const kernel = static_cast<const PhasedKernel*>(step.kernel);  // as it may join
+  const std::span<const KernelPhase> phases = kernel->phases();
+  const bool is_short = std::all_of(phases.begin(), phases.end(), [](const KernelPhase& phase) {
+    return static_cast<double>(phase.units) * phase.unit_seconds <= kPieceSeconds;
+  });
+  return is_short ? kernel : nullptr;
+}
+
+bool are_called(std::span<const SequenceStep> parts) {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const SequenceStep& part) { return called_kernel(part) != nullptr; });
+}
+
+}  // namespace
+
+struct CpuLaunchSequence::Run {
+  Stream& stream;
+  const Stop* stop;
+  std::vector<const void*> pointers;
+  std::int64_t done = 0;  // rounds of the loop that is the first step
+  std::int64_t rounds = 0;
+
+  const void* const* inputs(const Step& step) const { return pointers.data() + step.inputs; }
+  void* const* outputs(const Step& step) const {
+    return const_cast<void* const*>(pointers.data() + step.outputs);
+  }
+  void* const* workspaces(const Step& step) const {
+    return const_cast<void* const*>(pointers.data() + step.workspaces);
+  }
+};
+
+CpuLaunchSequence::CpuLaunchSequence(const SequenceText& text) {
+  for (const SequenceStep& step : text.steps) add(text, step);
+}
+
+void CpuLaunchSequence::add(const SequenceText& text, const SequenceStep& from) {
+  Step step;
+  step.of = from;
+  const std::int32_t* place = text.places.data() + from.places;
+  const auto next = [&] { return static_cast<std::int32_t>(pointers_.size()); };
+  const auto put = [&](std::int32_t count) {
+    for (std::int32_t i = 0; i < count; ++i, ++place) {
+      if (*place >= 0) placed_.push_back({next(), *place});
+      pointers_.push_back(nullptr);
+    }
+  };
+  const PhasedKernel* const called = called_kernel(from);
+  switch (from.kind) {
+    case SequenceStep::Kind::launch:
+      step.kind = called != nullptr ? Kind::call : Kind::launch;
+      break;
+    case SequenceStep::Kind::joint:
+      step.kind =
+          are_called(
+              std::span(text.steps).subspan(steps_.size() + 1, at(from.end) - steps_.size() - 1))
+              ? Kind::parts
+              : Kind::joint;
+      break;
+    case SequenceStep::Kind::copy:
+      step.kind = Kind::copy;
+      break;
+    case SequenceStep::Kind::loop:
+      step.kind = Kind::loop;
+      break;
+    case SequenceStep::Kind::branch:
+      step.kind = Kind::branch;
+      break;
+    case SequenceStep::Kind::block:
+      step.kind = Kind::block;
+      break;
+  }
+  step.inputs = next();
+  put(from.input_count);
+  step.calls = static_cast<std::int32_t>(calls_.size());
+  if (called != nullptr) {
+    for (const KernelPhase& phase : called->phases()) {
+      calls_.push_back({phase.run, phase.units, phase.unless_input, phase.unless_output});
+    }
+    pointers_.insert(pointers_.end(), called->tables().begin(), called->tables().end());
+  }
+  step.calls_end = static_cast<std::int32_t>(calls_.size());
+  step.outputs = next();
+  put(from.output_count);
+  step.workspaces = next();
+  put(from.workspace_count);
+  steps_.push_back(step);
+}
+
+Status CpuLaunchSequence::run(Stream& stream, std::span<void* const> addresses, std::int64_t done,
+                              const Stop* stop) const {
+  Run run{stream, stop, pointers_, done};
+  for (const Placed& placed : placed_)
+    run.pointers[at(placed.pointer)] = addresses[at(placed.address)];
+  return run_steps(run, 0, static_cast<std::int32_t>(steps_.size()));
+}
+
+Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t end) const {
+  for (std::int32_t i = begin; i < end; ++i) {
+    const Step& step = steps_[at(i)];
+    Status status;
+    switch (step.kind) {
+      case Kind::call: {
+        const void* const* const inputs = run.inputs(step);
+        void* const* const outputs = run.outputs(step);
+        for (std::int32_t c = step.calls; c < step.calls_end; ++c) {
+          const Call& call = calls_[at(c)];
+          if (call.unless_input >= 0 && inputs[call.unless_input] == outputs[call.unless_output]) {
+            continue;
+          }
+          call.entry(inputs, outputs, *run.workspaces(step), 0, call.units);
+        }
+        continue;
+      }
+      case Kind::copy: {
+        void* const to = *run.outputs(step);
+        const void* const from = *run.inputs(step);
+        if (to != from) std::memcpy(to, from, at(step.of.bytes));
+        continue;
+      }
+      case Kind::launch:
+        if (run.stop != nullptr) PLIMSOLL_RETURN_IF_ERROR(run.stop->check());
+        status = run.stream.launch(
+            *step.of.kernel,
+            {std::span(run.inputs(step), at(step.of.input_count)),
+             std::span(run.outputs(step), at(step.of.output_count)), *run.workspaces(step)});
+        break;
+      case Kind::joint:
+        if (run.stop != nullptr) PLIMSOLL_RETURN_IF_ERROR(run.stop->check());
+        status =
+            run.stream.launch(*step.of.joint, std::span(run.inputs(step), at(step.of.input_count)),
+                              std::span(run.outputs(step), at(step.of.output_count)),
+                              std::span(run.workspaces(step), at(step.of.workspace_count)));
+        i = step.of.end - 1;
+        break;
+      case Kind::parts:
+        continue;
+      case Kind::loop:
+        PLIMSOLL_RETURN_IF_ERROR(run_loop(run, i));
+        i = step.of.end - 1;
+        continue;
+      case Kind::branch:
+        PLIMSOLL_RETURN_IF_ERROR(run_branch(run, i));
+        i = step.of.end - 1;
+        continue;
+      case Kind::block:
+        return internal_error("a sequence's block outside of a branch");
+    }
+    if (!status.ok()) {
+      return step.of.name.empty() ? status
+                                  : status.with_context("'" + std::string(step.of.name) + "'");
+    }
+  }
+  return ok_status();
+}
+
+Status CpuLaunchSequence::run_loop(Run& run, std::int32_t i) const {
+  const SequenceStep& loop = steps_[at(i)].of;
+  for (std::int64_t round = i == 0 ? run.done : 0;; ++round) {
+    if (run.stop != nullptr && run.rounds++ % kRoundsPerLook == 0) {
+      PLIMSOLL_RETURN_IF_ERROR(run.stop->check());
+    }
+    if (loop.rounds >= 0) {
+      if (round >= loop.rounds) return ok_status();
+    } else {
+      PLIMSOLL_RETURN_IF_ERROR(run_steps(run, i + 1, loop.body));
+      if (*static_cast<const char*>(*run.inputs(steps_[at(i)])) == 0) return ok_status();
+    }
+    PLIMSOLL_RETURN_IF_ERROR(run_steps(run, loop.body, loop.end));
+  }
+}
+
+Status CpuLaunchSequence::run_branch(Run& run, std::int32_t i) const {
+  const SequenceStep& branch = steps_[at(i)].of;
+  const void* const decides = *run.inputs(steps_[at(i)]);
+  std::int32_t number = 0;
+  if (branch.is_pred) {
+    number = *static_cast<const char*>(decides) != 0 ? 0 : 1;
+  } else {
+    std::memcpy(&number, decides, sizeof(number));
+  }
+  std::int32_t block = i + 1;
+  for (std::int32_t k = 0;; ++k) {
+    const std::int32_t next = steps_[at(block)].of.end;
+    if (k == number || next == branch.end) return run_steps(run, block + 1, next);
+    block = next;
+  }
+}
+
+}  // namespace plimsoll::device
