@@ -13,16 +13,16 @@
 
 namespace plimsoll::jit {
 
-Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
-                                const KernelTarget& target) {
+Status add_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
+                  const KernelTarget& target, KernelCode& code) {
   const auto write = form == KernelForm::flat  ? write_flat_kernel
                      : graph.reduces().empty() ? write_loop_kernel
                      : graph.is_row_fusion()   ? write_row_kernel
                                                : write_reduction_kernel;
-  PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, target));
-  code.module->setModuleIdentifier(id);
-  code.module->setSourceFileName(id);
-  for (Phase& phase : code.phases) {
+  const std::size_t first = code.phases.size();
+  PLIMSOLL_RETURN_IF_ERROR(write(graph, target, code));
+  for (std::size_t i = first; i < code.phases.size(); ++i) {
+    Phase& phase = code.phases[i];
     llvm::Function* function = code.module->getFunction(phase.function);
     if (function == nullptr) {
       return internal_error("kernel " + id + ": no function '" + phase.function + "'");
@@ -30,6 +30,15 @@ Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const
     function->setName(id + '.' + phase.function);
     phase.function = function->getName().str();
   }
+  return ok_status();
+}
+
+Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
+                                const KernelTarget& target) {
+  KernelCode code = KernelCode::create(target);
+  code.module->setModuleIdentifier(id);
+  code.module->setSourceFileName(id);
+  PLIMSOLL_RETURN_IF_ERROR(add_kernel(graph, form, id, target, code));
   return code;
 }
 

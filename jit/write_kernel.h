@@ -18,4 +18,8 @@ enum class KernelForm : std::uint8_t { plain, flat };
 Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
                                 const KernelTarget& target);
 
+// Adds the phases of another kernel to `code`, with functions whose names begin with `id`.
+Status add_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
+                  const KernelTarget& target, KernelCode& code);
+
 }  // namespace plimsoll::jit

@@ -29,10 +29,16 @@ struct KernelTarget {
 
 // A kernel as LLVM IR: phases run one after the other.
 struct KernelCode {
+  // Without a phase, of a module that may use what `target` has.
+  static KernelCode create(const KernelTarget& target);
+
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;
   std::vector<Phase> phases;
   std::int64_t workspace_bytes = 0;
+  // Whether it is many kernels, with loops around them (jit/sequences), of which much is known
+  // where they meet.
+  bool is_sequence = false;
 };
 
 }  // namespace plimsoll::jit

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "jit/emit/avx512.h"
 #include "jit/emit/kernel_code.h"
 #include "jit/emit/kernel_traits.h"
 #include "jit/emit/value_emitter.h"
@@ -79,11 +78,7 @@ class FlatWriter {
 
 }  // namespace
 
-Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarget& target) {
-  KernelCode code;
-  code.context = std::make_unique<llvm::LLVMContext>();
-  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, target);
+Status write_flat_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code) {
   Phase phase;
   phase.function = "elements";
   phase.unit_seconds = seconds_per_element(graph);
@@ -95,7 +90,7 @@ Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarge
   FlatWriter writer(graph, vector_lanes(graph, target), *code.module, phase.function);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   code.phases.push_back(std::move(phase));
-  return code;
+  return ok_status();
 }
 
 }  // namespace plimsoll::jit

@@ -7,8 +7,8 @@
 
 namespace plimsoll::jit {
 
-// Of the fusion of a FlatForm (flat_form.h). One phase without units of its own: its function takes
-// elements [begin, end) of any extent.
-Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarget& target);
+// Of the fusion of a FlatForm (flat_form.h): adds one phase without units of its own: its function
+// takes elements [begin, end) of any extent.
+Status write_flat_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code);
 
 }  // namespace plimsoll::jit

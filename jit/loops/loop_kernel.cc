@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
 #include "jit/emit/kernel_code.h"
 #include "jit/emit/kernel_traits.h"
@@ -386,11 +385,7 @@ class LoopWriter {
 
 }  // namespace
 
-Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarget& target) {
-  KernelCode code;
-  code.context = std::make_unique<llvm::LLVMContext>();
-  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, target);
+Status write_loop_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code) {
   const int max_width = vector_lanes(graph, target);
   const double seconds = seconds_per_element(graph);
   for (const PhaseNest& phase : cut_into_boxes(graph, plan_nests(graph))) {
@@ -409,7 +404,7 @@ Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarge
     result.own_inputs = writer.own_inputs();
     code.phases.push_back(std::move(result));
   }
-  return code;
+  return ok_status();
 }
 
 }  // namespace plimsoll::jit

@@ -7,7 +7,8 @@
 
 namespace plimsoll::jit {
 
-// Computes each root element from its index. Precondition: no reduce in `graph`.
-Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarget& target);
+// Adds the phases that compute each root element from its index. Precondition: no reduce in
+// `graph`.
+Status write_loop_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code);
 
 }  // namespace plimsoll::jit

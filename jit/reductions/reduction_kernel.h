@@ -7,7 +7,9 @@
 
 namespace plimsoll::jit {
 
-// In reduction_shape.h's terms. Precondition: a reduce in `graph`, which is no row fusion.
-Result<KernelCode> write_reduction_kernel(const KernelGraph& graph, const KernelTarget& target);
+// Adds its phases to `code`, in reduction_shape.h's terms. Precondition: a reduce in `graph`, which
+// is no row fusion.
+Status write_reduction_kernel(const KernelGraph& graph, const KernelTarget& target,
+                              KernelCode& code);
 
 }  // namespace plimsoll::jit

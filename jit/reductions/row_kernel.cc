@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
 #include "jit/reductions/row_writer.h"
 #include "runtime/base/index.h"
@@ -59,11 +58,7 @@ std::vector<std::pair<int, llvm::Value*>> RowStages::row_results() {
   return results;
 }
 
-Result<KernelCode> write_row_kernel(const KernelGraph& graph, const KernelTarget& target) {
-  KernelCode code;
-  code.context = std::make_unique<llvm::LLVMContext>();
-  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, target);
+Status write_row_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code) {
   PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(graph, RowLayout::loops));
   if (plan.cut.lanes <= kRowWidth / 2 && plan.shape.rows > 1) {
     PLIMSOLL_ASSIGN_OR_RETURN(RowPlan side_by_side, make_row_plan(graph, RowLayout::in_lanes));
@@ -73,7 +68,7 @@ Result<KernelCode> write_row_kernel(const KernelGraph& graph, const KernelTarget
     PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, target, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   }
-  return code;
+  return ok_status();
 }
 
 }  // namespace plimsoll::jit

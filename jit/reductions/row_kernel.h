@@ -7,7 +7,7 @@
 
 namespace plimsoll::jit {
 
-// In row_plan.h's terms. Precondition: `graph` is a row fusion.
-Result<KernelCode> write_row_kernel(const KernelGraph& graph, const KernelTarget& target);
+// Adds its phase to `code`, in row_plan.h's terms. Precondition: `graph` is a row fusion.
+Status write_row_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code);
 
 }  // namespace plimsoll::jit
