@@ -18,6 +18,8 @@
 #include "jit/loops/flat_form.h"
 #include "jit/native/dump.h"
 #include "jit/native/native_code.h"
+#include "jit/sequences/compiled_sequence.h"
+#include "jit/sequences/sequence_code.h"
 #include "jit/write_kernel.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -45,6 +47,7 @@ class CachingCompiler final : public Compiler {
  public:
   CachingCompiler(const Options& options, std::unique_ptr<NativeCompiler> native)
       : dump_(options.dump),
+        sequence_mode_(options.sequences),
         native_(std::move(native)),
         disk_(options.disk_cache, native_->identity()) {}
 
@@ -64,6 +67,33 @@ class CachingCompiler final : public Compiler {
       as_written_.insert(own, *result);
     }
     return result;
+  }
+
+  Result<std::shared_ptr<const device::LaunchSequence>> compile(
+      const device::SequenceText& text) override {
+    const std::optional<SequenceGraph> graph = sequence_graph(text, sequence_mode_);
+    if (!graph.has_value()) return std::shared_ptr<const device::LaunchSequence>();
+    const std::string canonical = graph->canonical_text();
+    std::shared_ptr<const NativeCode> code;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto* known = sequences_.find(canonical)) {
+        ++statistics_.cache_hits;
+        code = *known;
+      }
+    }
+    if (code == nullptr) {
+      const std::string id = kernel_id("sequence", canonical);
+      PLIMSOLL_ASSIGN_OR_RETURN(const Made made, make_code(id, canonical, [&] {
+                                  return write_sequence(*graph, id, native_->kernel_target());
+                                }));
+      code = made.code;
+      const std::lock_guard lock(mutex_);
+      sequences_.insert(canonical, code);
+      note(made);
+    }
+    return std::shared_ptr<const device::LaunchSequence>(
+        std::make_shared<CompiledSequence>(*graph, std::move(code)));
   }
 
   Statistics statistics() const override {
@@ -128,61 +158,75 @@ class CachingCompiler final : public Compiler {
     }
     // Another thread may be compiling it right now.
     if (found.valid()) return found.get();
-    const auto start = std::chrono::steady_clock::now();
-    bool from_disk = false;
-    KernelResult result = make_kernel(graph, form, shown, canonical, from_disk);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    Result<Made> made = make_kernel(graph, form, shown, canonical);
+    const KernelResult result =
+        made.ok() ? KernelResult(std::make_shared<CompiledKernel>(graph, made->object, made->code))
+                  : KernelResult(made.status());
     promise.set_value(result);
     const std::lock_guard lock(mutex_);
-    statistics_.compile_seconds += elapsed.count();
-    if (result.ok()) {
-      ++(from_disk ? statistics_.kernels_loaded : statistics_.kernels_compiled);
+    if (made.ok()) {
+      note(*made);
     } else {
       kernels_.erase(canonical);
     }
     return result;
   }
 
-  KernelResult make_kernel(const KernelGraph& graph, KernelForm form, const ir::Instruction& shown,
-                           const std::string& canonical, bool& from_disk) {
+  struct Made {
+    KernelObject object;
+    std::shared_ptr<const NativeCode> code;
+    bool from_disk = false;
+    double seconds = 0;
+  };
+
+  // With the lock held.
+  void note(const Made& made) {
+    statistics_.compile_seconds += made.seconds;
+    ++(made.from_disk ? statistics_.kernels_loaded : statistics_.kernels_compiled);
+  }
+
+  Result<Made> make_kernel(const KernelGraph& graph, KernelForm form, const ir::Instruction& shown,
+                           const std::string& canonical) {
     const std::string id = kernel_id(kernel_name(graph), canonical);
     if (dump_.hlo) {
       PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".hlo", program_text(shown)));
     }
+    return make_code(id, canonical,
+                     [&] { return write_kernel(graph, form, id, native_->kernel_target()); });
+  }
+
+  // From disk, else as `write` says.
+  template <typename Write>
+  Result<Made> make_code(const std::string& id, const std::string& canonical, const Write& write) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto elapsed = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
     // What is shown must be made.
     const bool lists_code = dump_.llvm || dump_.assembly;
     if (!lists_code) {
       const auto text = disk_.find(canonical);
-      if (const auto stored = text ? read_object(*text) : std::nullopt) {
+      if (auto stored = text ? read_object(*text) : std::nullopt) {
         auto code = native_->load(*stored);
-        if (code.ok()) {
-          from_disk = true;
-          return finish(graph, *stored, *std::move(code));
-        }
+        if (code.ok()) return Made{*std::move(stored), *std::move(code), true, elapsed()};
         log_line(LogLevel::warning, "kernel " + id + " from disk: " + code.status().message() +
                                         "; it is compiled again");
       }
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code,
-                              write_kernel(graph, form, id, native_->kernel_target()));
+    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode written, write());
     CodeListing listing;
     PLIMSOLL_ASSIGN_OR_RETURN(
-        const KernelObject object,
-        native_->generate(std::move(code), lists_code ? &listing : nullptr, dump_.assembly));
+        KernelObject object,
+        native_->generate(std::move(written), lists_code ? &listing : nullptr, dump_.assembly));
     if (dump_.llvm) PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".ll", listing.llvm));
     if (dump_.assembly) PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".s", listing.assembly));
     disk_.store(canonical, write_object(object));
     PLIMSOLL_ASSIGN_OR_RETURN(auto loaded, native_->load(object));
-    return finish(graph, object, std::move(loaded));
-  }
-
-  static KernelResult finish(const KernelGraph& graph, const KernelObject& object,
-                             std::shared_ptr<const NativeCode> code) {
-    return std::shared_ptr<const CompiledKernel>(
-        std::make_shared<CompiledKernel>(graph, object, std::move(code)));
+    return Made{std::move(object), std::move(loaded), false, elapsed()};
   }
 
   const DumpOptions dump_;
+  const SequenceMode sequence_mode_;
   const std::unique_ptr<NativeCompiler> native_;
   DiskCache disk_;
   mutable std::mutex mutex_;
@@ -192,6 +236,7 @@ class CachingCompiler final : public Compiler {
   static constexpr std::size_t kMostKernels = 8192;
   LruCache<std::string, AnyKernel, TextHash> as_written_{kMostKernels};
   LruCache<std::string, std::shared_future<KernelResult>, TextHash> kernels_{kMostKernels};
+  LruCache<std::string, std::shared_ptr<const NativeCode>, TextHash> sequences_{kMostKernels};
 };
 
 }  // namespace

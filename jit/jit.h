@@ -13,6 +13,10 @@ namespace plimsoll::jit {
 
 enum class DiskCacheMode : std::uint8_t { off, read_only, read_write };
 
+// Which sequences become one function: those that gain by it, all whose launches are kernels of the
+// compiler, or none.
+enum class SequenceMode : std::uint8_t { automatic, always, never };
+
 // Where compiled kernels are kept for later processes.
 struct DiskCacheOptions {
   DiskCacheMode mode = DiskCacheMode::off;
@@ -37,6 +41,7 @@ struct Options {
   // Kernels that read and write at least so many bytes store past the caches; 0: the size of the
   // last-level cache. Changes no bit of a result.
   std::int64_t streaming_bytes = 0;
+  SequenceMode sequences = SequenceMode::automatic;
   DiskCacheOptions disk_cache;
   DumpOptions dump;
   // Tell debuggers, and `perf`, which kernel is where.
@@ -60,6 +65,10 @@ class Compiler {
   // kernel for: nothing else decides what it takes.
   virtual Result<std::shared_ptr<const device::Kernel>> compile(
       const ir::Instruction& instruction) = 0;
+  // Kernels of this compiler and the loops around them as one function; null where that gains
+  // nothing (jit/sequences/sequence_code.h).
+  virtual Result<std::shared_ptr<const device::LaunchSequence>> compile(
+      const device::SequenceText& text) = 0;
   // True unless compile() refuses the instruction as UNIMPLEMENTED. It asks compile(), which keeps
   // the kernel; a constant without values, say, is no lack of the compiler's.
   bool supports(const ir::Instruction& instruction);

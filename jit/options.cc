@@ -19,6 +19,10 @@ Result<Options> options_from_environment() {
   }
   PLIMSOLL_ASSIGN_OR_RETURN(options.disk_cache.limit_bytes,
                             size_variable(Variable::jit_cache_limit, 0));
+  const auto loops = choice_variable(Variable::jit_loops);
+  PLIMSOLL_RETURN_IF_ERROR(loops.status());
+  if (*loops == "always") options.sequences = SequenceMode::always;
+  if (*loops == "never") options.sequences = SequenceMode::never;
   PLIMSOLL_ASSIGN_OR_RETURN(const ListValue dump, list_variable(Variable::dump));
   options.dump.llvm = dump.has("llvm");
   options.dump.assembly = dump.has("asm");

@@ -13,4 +13,9 @@ namespace plimsoll::jit {
 // count; null: nobody's.
 void clean_up(llvm::Module& module, llvm::TargetMachine* target);
 
+// The same for the code of many kernels with loops around them: short loops of known extents are
+// written out, what doesn't change in a loop is moved out of it, and what is stored is not read
+// again.
+void clean_up_sequence(llvm::Module& module, llvm::TargetMachine* target);
+
 }  // namespace plimsoll::jit

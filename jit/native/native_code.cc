@@ -188,7 +188,9 @@ class OrcCompiler final : public NativeCompiler {
         return internal_error("generated code is invalid: " + stream.str());
       }
     }
-    if (optimization_level_ > 0) clean_up(module, target->get());
+    if (optimization_level_ > 0) {
+      (code.is_sequence ? clean_up_sequence : clean_up)(module, target->get());
+    }
     if (listing != nullptr) {
       llvm::raw_string_ostream stream(listing->llvm);
       module.print(stream, nullptr);

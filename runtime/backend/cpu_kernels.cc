@@ -79,7 +79,11 @@ std::shared_ptr<const device::JointLaunch> CpuKernels::chain(const device::Kerne
 }
 
 Result<std::shared_ptr<const device::LaunchSequence>> CpuKernels::sequence(
-    const device::SequenceText& text) {
+    const device::SequenceText& text, bool may_compile) {
+  if (may_compile) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto compiled, compiler_->compile(text));
+    if (compiled != nullptr) return compiled;
+  }
   return std::shared_ptr<const device::LaunchSequence>(
       std::make_shared<device::CpuLaunchSequence>(text));
 }

@@ -32,8 +32,8 @@ class CpuKernels final : public device::KernelProvider {
                                                    std::size_t first_inputs,
                                                    const device::Kernel& second,
                                                    std::size_t input) override;
-  Result<std::shared_ptr<const device::LaunchSequence>> sequence(
-      const device::SequenceText& text) override;
+  Result<std::shared_ptr<const device::LaunchSequence>> sequence(const device::SequenceText& text,
+                                                                 bool may_compile) override;
   device::KernelStatistics statistics() const override { return compiler_->statistics(); }
 
  private:

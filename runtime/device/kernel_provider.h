@@ -70,8 +70,9 @@ class KernelProvider {
     return nullptr;
   }
   // What `text` says in one launch; null where the device gains nothing by that. Its kernels and
-  // joint launches must outlive it.
-  virtual Result<std::shared_ptr<const LaunchSequence>> sequence(const SequenceText& /*text*/) {
+  // joint launches must outlive it. `may_compile`: it is run often enough for code of its own.
+  virtual Result<std::shared_ptr<const LaunchSequence>> sequence(const SequenceText& /*text*/,
+                                                                 bool /*may_compile*/) {
     return std::shared_ptr<const LaunchSequence>();
   }
   virtual KernelStatistics statistics() const = 0;

@@ -2,7 +2,9 @@
 #include "runtime/executor/loop_sequence.h"
 
 #include <map>
+#include <set>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -110,6 +112,8 @@ class SequenceWriter {
     return next() - 1;
   }
 
+  // Of so many bytes and no more, though buffers are larger: the next reader of a scalar waits for
+  // what has just been written as far as it reads alone.
   void add_copy(const LoopPlace& to, const LoopPlace& from, std::int64_t bytes) {
     if (to == from || bytes == 0) return;
     SequenceStep& step = text_.steps[at(begin_step(SequenceStep::Kind::copy))];
@@ -135,9 +139,10 @@ class SequenceWriter {
     const ResolvedPlan& body = *plan.callees[at(step.callees) + 1];
     Addresses addresses;
     if (!add_plan(body, state, {}, arena, &addresses)) return false;
+    const auto leaves = ir::leaves(step.instruction->shape());
     for (std::size_t leaf = 0; leaf < body.plan->results.size(); ++leaf) {
       const BufferId result = body.plan->results[leaf];
-      if (result >= 0) add_copy(state[leaf], addresses[result], body.bytes[result]);
+      if (result >= 0) add_copy(state[leaf], addresses[result], leaves[leaf]->byte_size());
     }
     text_.steps[at(loop)].end = next();
     return true;
@@ -223,8 +228,9 @@ class SequenceWriter {
         return add_plan(*plan.callees[at(step.callees)], inputs, outputs, workspace);
       case ir::Opcode::while_:
         for (std::size_t leaf = 0; leaf < outputs.size(); ++leaf) {
-          const BufferId id = plan.ids[at(step.outputs) + leaf];
-          if (id >= 0) add_copy(outputs[leaf], inputs[leaf], plan.bytes[id]);
+          if (plan.ids[at(step.outputs) + leaf] < 0) continue;
+          add_copy(outputs[leaf], inputs[leaf],
+                   ir::leaves(step.instruction->shape())[leaf]->byte_size());
         }
         return add_loop(plan, step, outputs, workspace);
       case ir::Opcode::conditional:
@@ -261,18 +267,50 @@ class SequenceWriter {
   std::int32_t predicates_ = 0;
 };
 
-}  // namespace
-
-Result<std::shared_ptr<const LoopSequence>> make_loop_sequence(const ResolvedPlan& plan,
-                                                               const ResolvedStep& step,
-                                                               device::KernelProvider& provider) {
+// Null where there is none. `may_compile`: KernelProvider::sequence.
+Result<std::shared_ptr<const LoopSequence>> make_sequence(const ResolvedPlan& plan,
+                                                          const ResolvedStep& step,
+                                                          device::KernelProvider& provider,
+                                                          bool may_compile) {
   SequenceWriter writer;
   if (!writer.write(plan, step)) return std::shared_ptr<const LoopSequence>();
-  PLIMSOLL_ASSIGN_OR_RETURN(auto launch, provider.sequence(writer.text()));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto launch, provider.sequence(writer.text(), may_compile));
   if (launch == nullptr) return std::shared_ptr<const LoopSequence>();
   LoopSequence made = writer.finish();
   made.launch = std::move(launch);
   return std::make_shared<const LoopSequence>(std::move(made));
+}
+
+}  // namespace
+
+// A loop inside of one that has a sequence is run by itself in few rounds only, those that are
+// profiled: code of its own would be wasted.
+Status make_loop_sequences(std::span<const std::unique_ptr<ResolvedPlan>> plans,
+                           device::KernelProvider& provider) {
+  std::unordered_map<const ResolvedPlan*, ResolvedPlan*> known;
+  for (const auto& plan : plans) known.emplace(plan.get(), plan.get());
+  using Visit = std::pair<ResolvedPlan*, bool>;  // whether a loop around it has a sequence
+  std::vector<Visit> open{{plans.front().get(), false}};
+  std::set<Visit> reached(open.begin(), open.end());
+  while (!open.empty()) {
+    const auto [plan, is_inside] = open.back();
+    open.pop_back();
+    for (ResolvedStep& step : plan->steps) {
+      bool has_sequence = is_inside;
+      if (step.opcode == ir::Opcode::while_ && step.callee_count > 0) {
+        if (!is_inside || step.sequence == nullptr) {
+          PLIMSOLL_ASSIGN_OR_RETURN(step.sequence,
+                                    make_sequence(*plan, step, provider, !is_inside));
+        }
+        has_sequence |= step.sequence != nullptr;
+      }
+      for (std::int32_t i = 0; i < step.callee_count; ++i) {
+        const Visit next{known.at(plan->callees[at(step.callees + i)]), has_sequence};
+        if (reached.insert(next).second) open.push_back(next);
+      }
+    }
+  }
+  return ok_status();
 }
 
 }  // namespace plimsoll::executor

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -13,7 +14,6 @@
 namespace plimsoll::executor {
 
 struct ResolvedPlan;
-struct ResolvedStep;
 
 // Where something lies in a run of a loop, whatever the round: `offset` bytes from where its root
 // begins.
@@ -42,12 +42,11 @@ struct LoopSequence {
   std::int32_t predicates = 0;
 };
 
-// Of a `while` of `plan`, whose callees are resolved; null where places change from round to round
-// (scan residuals that come and go), where something waits for a transfer or for other
-// participants, where there are very many steps, and where the device has no such launches. What it
-// is made of must outlive it.
-Result<std::shared_ptr<const LoopSequence>> make_loop_sequence(const ResolvedPlan& plan,
-                                                               const ResolvedStep& step,
-                                                               device::KernelProvider& provider);
+// Gives each `while` of `plans`, the entry's first, its sequence, where everything is in place: not
+// where places change from round to round (scan residuals that come and go), where something waits
+// for a transfer or for other participants, where there are very many steps, or where the device
+// has no such launches. Plans and their kernels must outlive the sequences.
+Status make_loop_sequences(std::span<const std::unique_ptr<ResolvedPlan>> plans,
+                           device::KernelProvider& provider);
 
 }  // namespace plimsoll::executor

@@ -382,8 +382,6 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   }
   if (resolved.opcode == ir::Opcode::while_ && resolved.callee_count > 0) {
     resolved.rounds = ir::round_count(*step.instruction).value_or(-1);
-    PLIMSOLL_ASSIGN_OR_RETURN(resolved.sequence,
-                              make_loop_sequence(out, resolved, program_.provider()));
   }
   out.steps.push_back(resolved);
   return ok_status();
@@ -394,6 +392,7 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
 Result<Resolution> resolve(const Program& program, const planner::Plan& plan) {
   Resolver resolver(program);
   PLIMSOLL_RETURN_IF_ERROR(resolver.resolve(plan).status());
+  PLIMSOLL_RETURN_IF_ERROR(make_loop_sequences(resolver.result().plans, program.provider()));
   return std::move(resolver.result());
 }
 

@@ -82,7 +82,7 @@ struct MeasuredTime {
 struct Resolution {
   // One per distinct plan, the entry's first: steps that share a callee's plan share what became of
   // it.
-  std::vector<std::unique_ptr<const ResolvedPlan>> plans;
+  std::vector<std::unique_ptr<ResolvedPlan>> plans;
   std::vector<Constant> constants;  // of all plans, each once
   std::int64_t constant_bytes = 0;
   std::vector<Measurement> measurements;  // one per thing that steps do, times all zero

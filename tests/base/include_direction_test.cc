@@ -102,7 +102,10 @@ const std::vector<Room>& rooms() {
                        "runtime/ir/fusions", "runtime/ir/codec"});
     folder("jit/launch",
            {"jit/native", "jit/loops", "jit/keys", "runtime/device/cpu", "runtime/ir/fusions"});
-    folder("jit", {"jit/launch", "jit/reductions", "jit/cache"});
+    contract("writers of kernels", {"jit/write_kernel"},
+             {"jit contract", "jit/loops", "jit/reductions", "jit/keys"});
+    folder("jit/sequences", {"writers of kernels", "jit/native", "runtime/device/cpu"});
+    folder("jit", {"jit/launch", "jit/sequences", "jit/reductions", "jit/cache"});
 
     contract("kernels contract", {"kernels/kernels.h", "kernels/codec.h", "kernels/spill_codec.h"},
              {"runtime/device", "runtime/ir/codec"});

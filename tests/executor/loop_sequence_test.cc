@@ -3,9 +3,12 @@
 // the steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -65,7 +68,7 @@ body { p = (s32[], f32[4,4], f32[4,4], f32[40]) parameter(0)
   index = s32[] remainder(count, three)
   z = f32[4,4] conditional(index, x, x, x), branch_computations={twice, scaled, same}
   doubled = f32[4,4] call(z), to_apply=twice
-  product = f32[4,4] dot(doubled, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  product = f32[4,4] PRODUCT
   two = s32[] constant(2)
   odd = s32[] remainder(i, two)
   is_odd = pred[] compare(odd, nought), direction=NE
@@ -114,12 +117,22 @@ struct Loaded {
   std::shared_ptr<const Executable> executable;
 };
 
-Loaded load(const char* text) {
+// Loops in which all kernels are the compiler's, or one is not.
+std::string loops_text(bool has_dot) {
+  std::string text = kLoops;
+  const std::string_view mark = "PRODUCT";
+  return text.replace(text.find(mark), mark.size(),
+                      has_dot
+                          ? "dot(doubled, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+                          : "multiply(doubled, y)");
+}
+
+Loaded load(const std::string& text, device::KernelProvider& kernels = provider()) {
   Loaded made;
   auto module = ir::parse_module(text);
   EXPECT_TRUE(module.ok()) << module.status().to_string();
   made.arguments = cases::random_arguments(**module, 5);
-  const auto program = Program::create(*std::move(module), provider(), {});
+  const auto program = Program::create(*std::move(module), kernels, {});
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   auto executable = make_executable(*program, {}, {}, *made.budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
@@ -127,8 +140,21 @@ Loaded load(const char* text) {
   return made;
 }
 
+std::shared_ptr<device::KernelProvider> provider_with(const char* loops) {
+  ::setenv("PLIMSOLL_JIT_LOOPS", loops, 1);
+  auto made = create_provider();
+  ::unsetenv("PLIMSOLL_JIT_LOOPS");
+  EXPECT_TRUE(made.ok()) << made.status().to_string();
+  return *made;
+}
+
+std::int64_t kernels_made(device::KernelProvider& kernels) {
+  const device::KernelStatistics statistics = kernels.statistics();
+  return statistics.kernels_compiled + statistics.kernels_loaded;
+}
+
 TEST(LoopSequence, HasTheBitsOfItsRoundsOneByOne) {
-  const Loaded loops = load(kLoops);
+  const Loaded loops = load(loops_text(true));
   const auto run = [&] { return run_on_host(*loops.executable, *loops.budget, loops.arguments); };
   loops.executable->enable_joint_launches(false);
   const auto walked = run();
@@ -157,8 +183,30 @@ TEST(LoopSequence, HasTheBitsOfItsRoundsOneByOne) {
   EXPECT_GE(most, 40);
 }
 
-TEST(LoopSequence, EndsWhenItIsCancelledOrItsTimeIsOver) {
-  const Loaded endless = load(kEndless);
+TEST(LoopSequence, HasTheSameBitsAsOneFunction) {
+  const auto launched = provider_with("never"), compiled = provider_with("always");
+  const Loaded one = load(loops_text(false), *launched), other = load(loops_text(false), *compiled);
+  EXPECT_EQ(kernels_made(*compiled), kernels_made(*launched) + 1);
+  const auto expected = run_on_host(*one.executable, *one.budget, one.arguments);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  const auto run = [&] { return run_on_host(*other.executable, *other.budget, other.arguments); };
+  const auto whole = run();
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  EXPECT_TRUE(*whole == *expected);
+  // From the round on that a sample has got to.
+  other.executable->enable_sampling(true);
+  for (int i = 0; i < 3; ++i) {
+    const auto sampled = run();
+    ASSERT_TRUE(sampled.ok()) << sampled.status().to_string();
+    EXPECT_TRUE(*sampled == *expected);
+  }
+  // With a kernel in them that is none of the compiler's, they stay launches.
+  const std::int64_t before = kernels_made(*compiled);
+  const Loaded with_dot = load(loops_text(true), *compiled);
+  EXPECT_LE(kernels_made(*compiled) - before, 1);
+}
+
+void expect_to_end(const Loaded& endless) {
   RunOptions options;
   options.stop.deadline = Stop::Clock::now() + std::chrono::milliseconds(20);
   const auto late = run_on_host(*endless.executable, *endless.budget, endless.arguments, options);
@@ -174,6 +222,14 @@ TEST(LoopSequence, EndsWhenItIsCancelledOrItsTimeIsOver) {
       run_on_host(*endless.executable, *endless.budget, endless.arguments, options);
   other.join();
   EXPECT_EQ(cancelled.status().code(), StatusCode::cancelled) << cancelled.status().to_string();
+}
+
+TEST(LoopSequence, EndsWhenItIsCancelledOrItsTimeIsOver) {
+  for (const char* mode : {"always", "never"}) {
+    const auto kernels = provider_with(mode);
+    const Loaded endless = load(kEndless, *kernels);
+    expect_to_end(endless);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // scripts/random_programs.sh runs as many as asked.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/executor/random_program_check.h"
 #include "tests/executor/test_provider.h"
 
@@ -14,8 +16,11 @@ constexpr int kSeedsPerShard = 3;
 
 class RandomPrograms : public ::testing::TestWithParam<int> {};
 
+// Of every other shard all loops that can be are one function, however short.
 TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
+  if (GetParam() % 2 == 0) ::setenv("PLIMSOLL_JIT_LOOPS", "always", 1);
   auto provider = create_provider();
+  ::unsetenv("PLIMSOLL_JIT_LOOPS");
   ASSERT_TRUE(provider.ok()) << provider.status().to_string();
   testing::RandomProgramTotals totals;
   for (int i = 0; i < kSeedsPerShard; ++i) {

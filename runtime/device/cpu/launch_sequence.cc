@@ -16,24 +16,16 @@ namespace {
 // Rounds between two looks at what may stop a run, besides those before longer launches.
 constexpr std::int64_t kRoundsPerLook = 64;
 
-// The kernel of a launch that takes its pointers and is a piece of work in each phase; null where
-// it is another.
-const PhasedKernel* called_kernel(const SequenceStep& step) {
+// Whether a launch is a piece of work in each phase of a kernel that takes its pointers.
+bool is_called(const SequenceText& text, const SequenceStep& step) {
   if (step.kernel == nullptr ||
       !step.kernel->may_join(at(step.input_count), at(step.output_count))) {
-    return nullptr;
+    return false;
   }
-  const auto* const kernel = static_cast<const PhasedKernel*>(step.kernel);  // as it may join
-  const std::span<const KernelPhase> phases = kernel->phases();
-  const bool is_short = std::all_of(phases.begin(), phases.end(), [](const KernelPhase& phase) {
+  const std::vector<KernelPhase> phases = phases_of(text, step);
+  return std::all_of(phases.begin(), phases.end(), [](const KernelPhase& phase) {
     return static_cast<double>(phase.units) * phase.unit_seconds <= kPieceSeconds;
   });
-  return is_short ? kernel : nullptr;
-}
-
-bool are_called(std::span<const SequenceStep> parts) {
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const SequenceStep& part) { return called_kernel(part) != nullptr; });
 }
 
 }  // namespace
@@ -54,6 +46,20 @@ struct CpuLaunchSequence::Run {
   }
 };
 
+std::vector<KernelPhase> phases_of(const SequenceText& text, const SequenceStep& step) {
+  const auto& kernel = static_cast<const PhasedKernel&>(*step.kernel);  // as it may join
+  const std::int32_t inputs = step.places, outputs = step.places + step.input_count;
+  std::vector<KernelPhase> phases;
+  for (const KernelPhase& phase : kernel.phases()) {
+    if (phase.unless_input >= 0 && text.places[at(inputs + phase.unless_input)] ==
+                                       text.places[at(outputs + phase.unless_output)]) {
+      continue;
+    }
+    phases.push_back(phase);
+  }
+  return phases;
+}
+
 CpuLaunchSequence::CpuLaunchSequence(const SequenceText& text) {
   for (const SequenceStep& step : text.steps) add(text, step);
 }
@@ -69,15 +75,15 @@ void CpuLaunchSequence::add(const SequenceText& text, const SequenceStep& from) 
       pointers_.push_back(nullptr);
     }
   };
-  const PhasedKernel* const called = called_kernel(from);
+  const bool calls = is_called(text, from);
   switch (from.kind) {
     case SequenceStep::Kind::launch:
-      step.kind = called != nullptr ? Kind::call : Kind::launch;
+      step.kind = calls ? Kind::call : Kind::launch;
       break;
     case SequenceStep::Kind::joint:
       step.kind =
-          are_called(
-              std::span(text.steps).subspan(steps_.size() + 1, at(from.end) - steps_.size() - 1))
+          std::all_of(text.steps.begin() + std::ssize(steps_) + 1, text.steps.begin() + from.end,
+                      [&](const SequenceStep& part) { return is_called(text, part); })
               ? Kind::parts
               : Kind::joint;
       break;
@@ -97,11 +103,11 @@ void CpuLaunchSequence::add(const SequenceText& text, const SequenceStep& from) 
   step.inputs = next();
   put(from.input_count);
   step.calls = static_cast<std::int32_t>(calls_.size());
-  if (called != nullptr) {
-    for (const KernelPhase& phase : called->phases()) {
-      calls_.push_back({phase.run, phase.units, phase.unless_input, phase.unless_output});
-    }
-    pointers_.insert(pointers_.end(), called->tables().begin(), called->tables().end());
+  if (calls) {
+    for (const KernelPhase& phase : phases_of(text, from))
+      calls_.push_back({phase.run, phase.units});
+    const auto tables = static_cast<const PhasedKernel&>(*from.kernel).tables();
+    pointers_.insert(pointers_.end(), tables.begin(), tables.end());
   }
   step.calls_end = static_cast<std::int32_t>(calls_.size());
   step.outputs = next();
@@ -129,9 +135,6 @@ Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t e
         void* const* const outputs = run.outputs(step);
         for (std::int32_t c = step.calls; c < step.calls_end; ++c) {
           const Call& call = calls_[at(c)];
-          if (call.unless_input >= 0 && inputs[call.unless_input] == outputs[call.unless_output]) {
-            continue;
-          }
           call.entry(inputs, outputs, *run.workspaces(step), 0, call.units);
         }
         continue;

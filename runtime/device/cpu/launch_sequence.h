@@ -12,6 +12,10 @@
 
 namespace plimsoll::device {
 
+// The phases that a launch of `step`, whose kernel is a phased one, has to run: without those that
+// would copy a buffer onto itself.
+std::vector<KernelPhase> phases_of(const SequenceText& text, const SequenceStep& step);
+
 // A sequence on the host. A phased kernel whose phases are a piece of work each is nothing but
 // calls of their functions, with pointers that are laid out once a run.
 class CpuLaunchSequence final : public LaunchSequence {
@@ -35,7 +39,6 @@ class CpuLaunchSequence final : public LaunchSequence {
   struct Call {
     PhaseEntry entry = nullptr;
     std::int64_t units = 0;
-    std::int32_t unless_input = -1, unless_output = -1;
   };
   struct Run;
   void add(const SequenceText& text, const SequenceStep& step);
