@@ -40,7 +40,7 @@ struct SequenceStep {
   std::int32_t input_count = 0, output_count = 0, workspace_count = 0;
   const Kernel* kernel = nullptr;
   const JointLaunch* joint = nullptr;
-  const ir::Instruction* instruction = nullptr;  // of `kernel`
+  const ir::Instruction* instruction = nullptr;  // that `kernel` is of; null: of none as it stands
   std::string_view name;                         // the instruction's, for errors
   std::int64_t bytes = 0;
   std::int64_t rounds = -1;

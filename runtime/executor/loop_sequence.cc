@@ -159,7 +159,7 @@ class SequenceWriter {
       std::int32_t joint = -1;
       if (launch.joint >= 0) joint = begin_joint(plan, launch, addresses);
       for (const planner::StepId id : steps) {
-        if (!add_step(plan, plan.steps[id], addresses)) return false;
+        if (!add_step(plan, id, addresses)) return false;
       }
       if (joint >= 0) text_.steps[at(joint)].end = next();
     }
@@ -197,7 +197,8 @@ class SequenceWriter {
     }
   }
 
-  bool add_step(const ResolvedPlan& plan, const ResolvedStep& step, const Addresses& addresses) {
+  bool add_step(const ResolvedPlan& plan, planner::StepId id, const Addresses& addresses) {
+    const ResolvedStep& step = plan.steps[id];
     const Places inputs = places_of(plan, addresses, step.inputs, step.input_count);
     const Places outputs = places_of(plan, addresses, step.outputs, step.output_count);
     const LoopPlace workspace = step.workspace < 0 ? LoopPlace{} : addresses[step.workspace];
@@ -218,8 +219,11 @@ class SequenceWriter {
     if (step.kernel != nullptr) {
       SequenceStep& launch = text_.steps[at(begin_step(SequenceStep::Kind::launch))];
       launch.kernel = step.kernel;
-      launch.instruction = step.instruction;
-      launch.name = step.instruction->name();
+      // What reads or writes codes is a kernel of its own.
+      const bool codes = step.kind == StepKind::encode || step.kind == StepKind::decode ||
+                         !plan.plan->steps[id].coding.empty();
+      if (!codes) launch.instruction = step.instruction;
+      if (step.instruction != nullptr) launch.name = step.instruction->name();
       put_all(launch, inputs, outputs, {workspace});
       return true;
     }

@@ -49,5 +49,17 @@ TEST(RandomProgram, SwapsNoMoreThanASmallTierHolds) {
   EXPECT_GT(totals.swapping_plans, 0);
 }
 
+// A kernel in a loop writes a value as its code.
+TEST(RandomProgram, HasKernelsThatEncodeInLoopsOfOneFunction) {
+  constexpr std::uint64_t kSeed = 5000019;
+  ::setenv("PLIMSOLL_JIT_LOOPS", "always", 1);
+  auto provider = create_provider();
+  ::unsetenv("PLIMSOLL_JIT_LOOPS");
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
+  testing::RandomProgramTotals totals;
+  EXPECT_EQ(testing::check_random_program(kSeed, **provider, 1, totals), "");
+  EXPECT_GT(totals.encoding_kernels, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll
