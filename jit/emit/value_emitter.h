@@ -69,6 +69,11 @@ class ValueEmitter {
   // addresses are stored past the caches.
   void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype,
              llvm::Value* cached = nullptr);
+  // Whole vectors of several values, whose positions along the lanes alternate: the first one's are
+  // those at `position`, which moves by as many elements as there are values.
+  void store_by_turns(llvm::Value* base, const Affine& position,
+                      const std::vector<llvm::Value*>& values, ir::DType dtype,
+                      llvm::Value* cached);
   // The value of an expression in lane 0, as i64 (or i32, where indices are narrow).
   llvm::Value* first_lane(const Affine& x);
 

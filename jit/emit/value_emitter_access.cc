@@ -9,6 +9,7 @@
 #include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
 #include "jit/emit/gpu.h"
+#include "jit/emit/strided_vectors.h"
 #include "jit/emit/value_emitter.h"
 
 namespace plimsoll::jit {
@@ -273,6 +274,9 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
   } else if (index.stride == -1 && active_ == width_) {
     Value* first = address(b.CreateSub(index.base, index_number(width_ - 1)));
     result = b.CreateVectorReverse(b.CreateAlignedLoad(vector, first, alignment));
+  } else if (index.stride > 1 && index.stride <= std::min<std::int64_t>(kMostApart, width_) &&
+             active_ == width_ && mask_ == nullptr && !gpu::is_target(b)) {
+    result = load_apart(b, vector, address(index.base), index.stride, alignment);
   } else if (mask_ != nullptr) {
     return fail(internal_error("a masked load is not of neighbours"), dtype);
   } else {
@@ -324,6 +328,27 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
                                                   static_cast<std::uint64_t>(lane * index.stride));
     b.CreateAlignedStore(b.CreateExtractElement(value, static_cast<std::uint64_t>(lane)), at_lane,
                          alignment);
+  }
+}
+
+void ValueEmitter::store_by_turns(Value* base, const Affine& position,
+                                  const std::vector<Value*>& values, DType dtype, Value* cached) {
+  llvm::IRBuilder<>& b = builder_;
+  const LaneIndex index = evaluate(position);
+  llvm::Type* const element = memory_type(b.getContext(), dtype, 1);
+  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  std::vector<Value*> vectors;
+  for (Value* const value : values) vectors.push_back(to_memory(b, widen(value), dtype));
+  std::int64_t at = 0;
+  for (Value* const part : by_turns(b, vectors)) {
+    Value* const address = b.CreateConstInBoundsGEP1_64(
+        element, b.CreateInBoundsGEP(element, base, index.base), static_cast<std::uint64_t>(at));
+    if (cached != nullptr) {
+      store_streaming(b, part, address, alignment, cached);
+    } else {
+      b.CreateAlignedStore(part, address, alignment);
+    }
+    at += width_;
   }
 }
 

@@ -167,7 +167,7 @@ class LoopGrid {
   };
 
   void choose_staged() {
-    const int across = choose_tiled_loop(graph_, nest_, extents_);
+    const int across = choose_tiled_loop(graph_, nest_, extents_, 1);
     if (across < 0 || extents_.back() < kStagedTile / 2 || extents_[at(across)] < kStagedTile / 2)
       return;
     if (loops_.back().is_constant() || loops_[at(across)].is_constant()) return;

@@ -7,6 +7,7 @@
 #include "jit/emit/elementwise.h"
 #include "jit/emit/kernel_code.h"
 #include "jit/emit/kernel_traits.h"
+#include "jit/emit/strided_vectors.h"
 #include "jit/emit/value_emitter.h"
 #include "jit/loops/loop_nest.h"
 #include "jit/loops/nest_boxes.h"
@@ -19,6 +20,13 @@ namespace {
 
 // Elements of one unit of work when rows are long.
 constexpr std::int64_t kChunk = 2048;
+// Of short rows that lie side by side in an operand and far apart in what is written, a unit takes
+// so many side by side: as many lines of memory are finished at the same time, which the first
+// cache holds also where they are a power of two apart. Rows of kLongRow bytes are lines of their
+// own.
+constexpr std::int64_t kBlockRows = 8, kLongRow = 256;
+// Lanes of values that are worth to be stored by turns.
+constexpr int kFewestByTurns = 4;
 // Elements by which reads of short rows are ahead.
 constexpr std::int64_t kAhead = 1024;
 // A unit of tiles takes so many elements, in runs of at most kTileRun along the operand: memory
@@ -53,12 +61,12 @@ class LoopWriter {
     inner_ = extents_.back();
     width_ = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
-    tiled_ = choose_tiled_loop(graph, nest, extents_);
+    tiled_ = choose_tiled_loop(graph, nest, extents_, kMostApart);
     choose_units();
   }
 
   std::int64_t units() const { return rows_ * chunks_; }
-  std::int64_t elements_per_unit() const { return chunk_ * group_rows_; }
+  std::int64_t elements_per_unit() const { return chunk_ * group_rows_ * block_rows_; }
   // As Phase has them; after `write`.
   std::int64_t run_elements() const { return units_are_runs() ? elements_per_unit() : 0; }
   std::uint64_t own_inputs() const { return units_are_runs() ? own_inputs_ : 0; }
@@ -92,16 +100,20 @@ class LoopWriter {
       llvm::Value* step = i == 0 ? row : b.CreateURem(row, count);
       if (static_cast<int>(i) == group_) {
         group_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(group_rows_)));
-        group_end_ = b.CreateBinaryIntrinsic(
-            llvm::Intrinsic::smin,
-            b.CreateAdd(group_begin_, b.getInt64(static_cast<std::uint64_t>(group_rows_))),
-            b.getInt64(static_cast<std::uint64_t>(extents_[i])));
+        group_end_ = end_of(group_begin_, group_rows_, extents_[i]);
+      } else if (static_cast<int>(i) == block_) {
+        block_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(block_rows_)));
+        block_end_ = end_of(block_begin_, block_rows_, extents_[i]);
       } else {
         emitter_.bind(loops_[i], step);
       }
       if (i > 0) row = b.CreateUDiv(row, count);
     }
-    Loop group;
+    Loop block, group;
+    if (block_ >= 0) {
+      block = Loop::open(b, block_begin_, block_end_, 1);
+      emitter_.bind(loops_[at(block_)], block.variable);
+    }
     if (group_ >= 0 && group_ != tiled_) {
       // Where the next row lies elsewhere, it is asked for ahead.
       if (!cached_.empty()) emitter_.prefetch(loops_[at(group_)], kAhead / inner_ + 1, inner_);
@@ -113,14 +125,23 @@ class LoopWriter {
     b.SetInsertPoint(lanes);
     write_row(first);
     if (group.variable != nullptr) group.close(b);
+    if (block.variable != nullptr) block.close(b);
     units.close(b);
     function_.finish(b, !cached_.empty());
     return emitter_.status();
   }
 
  private:
+  llvm::Value* end_of(llvm::Value* begin, std::int64_t rows, std::int64_t extent) {
+    return builder_.CreateBinaryIntrinsic(
+        llvm::Intrinsic::smin,
+        builder_.CreateAdd(begin, builder_.getInt64(static_cast<std::uint64_t>(rows))),
+        builder_.getInt64(static_cast<std::uint64_t>(extent)));
+  }
+
   // A unit is a chunk of the innermost loop for some steps of another one: of the tiled loop, or of
-  // the next one where rows are short, so that finding out where a unit lies costs little.
+  // the next one where rows are short, so that finding out where a unit lies costs little. Where it
+  // is yet another one, along which an operand's rows lie side by side, a unit is a block of both.
   void choose_units() {
     tile_rows_ = width_;
     if (tiled_ >= 0) {
@@ -130,10 +151,18 @@ class LoopWriter {
     } else if (extents_.size() > 1 && inner_ < kChunk) {
       group_ = choose_group_loop(graph_, nest_, extents_);
       group_rows_ = std::min(extents_[at(group_)], kChunk / inner_);
+      const int next = static_cast<int>(extents_.size()) - 2;
+      const std::int64_t bytes = inner_ * ir::dtype_bytes(nest_.stores[0].value.dtype());
+      if (group_ != next && group_rows_ > kBlockRows && bytes < kLongRow) {
+        block_ = next;
+        group_rows_ = kBlockRows;
+        block_rows_ = std::min(extents_[at(next)],
+                               std::max<std::int64_t>(1, kChunk / (inner_ * group_rows_)));
+      }
     }
     for (int i = 0; i + 1 < static_cast<int>(extents_.size()); ++i) {
-      steps_.push_back(i == group_ ? (extents_[at(i)] + group_rows_ - 1) / group_rows_
-                                   : extents_[at(i)]);
+      const std::int64_t rows = i == group_ ? group_rows_ : i == block_ ? block_rows_ : 1;
+      steps_.push_back((extents_[at(i)] + rows - 1) / rows);
       rows_ *= steps_.back();
     }
     chunk_ = inner_;
@@ -212,7 +241,7 @@ class LoopWriter {
     llvm::IRBuilder<>& b = builder_;
     if (tiled_ < 0) {
       emitter_.open_lanes(width_, active);
-      write_values(first);
+      write_values(first, active);
       return;
     }
     // Tiles side by side in the operand, one after the other.
@@ -266,7 +295,7 @@ class LoopWriter {
                      builder_.CreateInBoundsGEP(row, buffers_[i],
                                                 builder_.CreateSub(tile.variable, tile_begin_)));
     }
-    write_values(first);
+    write_values(first, active);
     tile.close(builder_);
   }
 
@@ -280,16 +309,19 @@ class LoopWriter {
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       const Load& load = staged_[i];
       llvm::Type* element = memory_type(b.getContext(), load.dtype, 1);
-      llvm::Type* row = memory_type(b.getContext(), load.dtype, width_);
+      auto* row =
+          llvm::cast<llvm::FixedVectorType>(memory_type(b.getContext(), load.dtype, width_));
       const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(load.dtype)));
       llvm::Value* base = b.CreateInBoundsGEP(element, function_.input(load.input),
                                               emitter_.first_lane(load.position));
       const std::int64_t stride = load.position.coefficient(lane_symbol);
+      const std::int64_t step = load.position.coefficient(loops_[at(tiled_)].terms[0].first);
       std::vector<llvm::Value*> rows;
       for (int lane = 0; lane < width_; ++lane) {
         llvm::Value* address =
             b.CreateConstInBoundsGEP1_64(element, base, static_cast<std::uint64_t>(lane * stride));
-        rows.push_back(b.CreateAlignedLoad(row, address, alignment));
+        rows.push_back(step == 1 ? b.CreateAlignedLoad(row, address, alignment)
+                                 : load_apart(b, row, address, step, alignment));
       }
       rows = transpose_tile(b, std::move(rows));
       for (int r = 0; r < width_; ++r) {
@@ -310,7 +342,8 @@ class LoopWriter {
         return symbol.level < 2 || symbol.kind == SymbolKind::loop;
       });
       const std::int64_t stride = load.position.coefficient(lane);
-      if (!plain || load.position.coefficient(tile) != 1 || stride == 0 || stride == 1) continue;
+      const std::int64_t step = load.position.coefficient(tile);
+      if (!plain || step < 1 || step > kMostApart || stride == 0 || stride == 1) continue;
       llvm::IRBuilder<> entry(function_.entry_anchor);
       staged_.push_back(load);
       buffers_.push_back(entry.CreateAlloca(memory_type(entry.getContext(), load.dtype, width_),
@@ -319,8 +352,10 @@ class LoopWriter {
   }
 
   // The stores bypass the caches where all that the nest reads and writes would not fit into them,
-  // except into the buffer of an input: its lines are in the caches by then.
+  // except into the buffer of an input: its lines are in the caches by then. Not where lines are
+  // finished bit by bit.
   void choose_streamed() {
+    if (block_ >= 0) return;
     std::int64_t count = 1;
     for (const std::int64_t extent : nest_.dims) count *= extent;
     std::vector<int> read;
@@ -342,11 +377,18 @@ class LoopWriter {
   }
 
   // All values before any store, so that an output may be the buffer of an input.
-  void write_values(llvm::Value* first) {
+  void write_values(llvm::Value* first, int active) {
     emitter_.bind_lane(lane_, first);
     std::vector<llvm::Value*> values;
     for (const Store& store : nest_.stores) {
       values.push_back(emitter_.value(store.value, value_index(space_, nest_, store, position_)));
+    }
+    if (nest_.takes_turns && active == width_ && width_ >= kFewestByTurns) {
+      const Store& store = nest_.stores[0];
+      emitter_.store_by_turns(function_.output(store.output),
+                              store_position(space_, graph_, nest_, store, position_), values,
+                              store.value.dtype(), cached_.empty() ? nullptr : cached_[0]);
+      return;
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Store& store = nest_.stores[i];
@@ -370,6 +412,10 @@ class LoopWriter {
   std::int64_t group_rows_ = 1;
   llvm::Value* group_begin_ = nullptr;
   llvm::Value* group_end_ = nullptr;
+  int block_ = -1;  // the loop around it, of whose steps it takes [block_begin_, block_end_)
+  std::int64_t block_rows_ = 1;
+  llvm::Value* block_begin_ = nullptr;
+  llvm::Value* block_end_ = nullptr;
   llvm::Value* tile_begin_ = nullptr;
   llvm::Value* tile_end_ = nullptr;
   std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;

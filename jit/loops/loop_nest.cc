@@ -223,13 +223,13 @@ std::vector<Load> collect_loads(IndexSpace& space, const KernelGraph& graph, con
 }
 
 // A transposing read: along the innermost loop it jumps (coefficient 16 or more), along another
-// loop it walks element by element. Those two loops are walked in tiles, which are transposed in
-// registers (transpose_tile.cc), so that both reading and writing touch whole lines.
+// loop it walks element by element, or nearly so. Those two loops are walked in tiles, which are
+// transposed in registers (transpose_tile.cc), so that both reading and writing touch whole lines.
 //
 // Example: f32[1000,1000] transposed: read at i + 1000 j with j innermost. One element of each line
 // of 16 would be used before the line is replaced; in tiles of 16 x 16 all are.
 int choose_tiled_loop(const KernelGraph& graph, const LoopNest& nest,
-                      const std::vector<std::int64_t>& extents) {
+                      const std::vector<std::int64_t>& extents, std::int64_t most_apart) {
   constexpr std::int64_t kFarApart = 16;
   constexpr std::int64_t kWorthwhile = 4;
   if (extents.size() < 2 || extents.back() < kWorthwhile) return -1;
@@ -239,7 +239,8 @@ int choose_tiled_loop(const KernelGraph& graph, const LoopNest& nest,
   for (const Load& load : collector.loads()) {
     if (std::abs(load.position.coefficient(loops.symbols.back())) < kFarApart) continue;
     for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
-      if (load.position.coefficient(loops.symbols[i]) == 1 && extents[i] >= kWorthwhile) {
+      const std::int64_t step = load.position.coefficient(loops.symbols[i]);
+      if (step >= 1 && step <= most_apart && extents[i] >= kWorthwhile) {
         return static_cast<int>(i);
       }
     }

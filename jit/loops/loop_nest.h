@@ -24,6 +24,9 @@ struct LoopNest {
   std::vector<Store> stores;
   // Where in the array of each store's value the nest begins; empty: it is over all of it.
   std::vector<std::int64_t> origin = {};
+  // The stores are of one output, whose elements they give by turns: pieces of a concatenate that
+  // are one element wide, as the parts of complex numbers are.
+  bool takes_turns = false;
 };
 
 // The index of the element of `store`'s value at position `position` of the nest.
@@ -51,10 +54,10 @@ std::vector<Load> collect_loads(IndexSpace& space, const KernelGraph& graph, con
                                 const Affine& position);
 
 // The loop that should run inside the innermost one, a few steps at a time, because operands are
-// read far apart along the innermost loop and side by side along this one (a transpose); -1 if
-// none.
+// read far apart along the innermost loop and side by side, or no more than `most_apart` elements
+// apart, along this one (a transpose); -1 if none.
 int choose_tiled_loop(const KernelGraph& graph, const LoopNest& nest,
-                      const std::vector<std::int64_t>& extents);
+                      const std::vector<std::int64_t>& extents, std::int64_t most_apart);
 
 // The outer loop whose steps are best taken one after the other where rows (of the innermost loop)
 // are short: one along which an operand is read on without a gap, else the next one.

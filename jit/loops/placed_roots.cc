@@ -3,12 +3,26 @@
 
 #include <algorithm>
 
+#include "jit/emit/strided_vectors.h"
+
 namespace plimsoll::jit {
 namespace {
 
 using ir::Opcode;
 
 constexpr std::size_t kMaxPlacedOperands = 16;
+
+// Pieces of one element along the minor dimension, which lie next to each other in the result.
+bool takes_turns(const KernelGraph& graph, const ir::Instruction& concatenate) {
+  const int minor = concatenate.shape().rank() - 1;
+  if (concatenate.attributes().dimensions[0] != minor || concatenate.operand_count() > kMostApart) {
+    return false;
+  }
+  for (int i = 0; i < concatenate.operand_count(); ++i) {
+    if (graph.operand(concatenate, i).dims()[minor] != 1) return false;
+  }
+  return true;
+}
 
 // A root that is stored operand by operand rather than chosen element by element.
 bool is_placed(const KernelGraph& graph, const KernelNode& root) {
@@ -90,7 +104,14 @@ std::vector<PhaseNest> plan_nests(const KernelGraph& graph) {
       phase.nest.stores.push_back({value, output, &instruction, operand});
       placed.push_back(std::move(phase));
     };
-    if (instruction.opcode() == Opcode::concatenate) {
+    if (instruction.opcode() == Opcode::concatenate && takes_turns(graph, instruction)) {
+      place(0);
+      placed.back().nest.takes_turns = true;
+      for (int i = 1; i < instruction.operand_count(); ++i) {
+        placed.back().nest.stores.push_back(
+            {graph.operand(instruction, i), output, &instruction, i});
+      }
+    } else if (instruction.opcode() == Opcode::concatenate) {
       for (int i = 0; i < instruction.operand_count(); ++i) place(i);
     } else if (instruction.opcode() == Opcode::pad) {
       for (LoopNest& nest : fill_nests(graph, root, output)) {

@@ -57,6 +57,77 @@ TEST(LoopKernel, TransposesTilesAndTheirEdges) {
       "= f32[40,20] fusion(p, q, b), kind=kLoop, calls=f }");
 }
 
+// Short rows that lie side by side in the operand: blocks of them, whole and cut.
+TEST(LoopKernel, MovesShortRowsInBlocks) {
+  for (const char* dtype : {"f32", "f64", "bf16", "u8"}) {
+    for (const char* sizes : {"64,40,2", "33,1030,3", "300,9,4", "17,200,16", "5,5,2", "9,64,63"}) {
+      SCOPED_TRACE(std::string(dtype) + sizes);
+      const std::string d = dtype, from = sizes;
+      const auto first = from.find(','), second = from.find(',', first + 1);
+      const std::string to =
+          from.substr(first + 1, second - first) + from.substr(0, first) + from.substr(second);
+      check("ENTRY e { p = " + d + "[" + from + "] parameter(0)\n ROOT t = " + d + "[" + to +
+            "] transpose(p), dimensions={1,0,2} }");
+    }
+  }
+}
+
+// Pieces of one element that take turns, of operands that are read apart, as complex numbers are.
+TEST(LoopKernel, StoresPiecesByTurns) {
+  for (const char* dtype : {"f32", "f64", "bf16", "s8"}) {
+    for (const int count : {1, 7, 16, 33, 100, 5000}) {
+      for (int pieces = 2; pieces <= 5; ++pieces) {
+        SCOPED_TRACE(std::string(dtype) + " " + std::to_string(count) + " " +
+                     std::to_string(pieces));
+        const auto type = [&](int minor) {
+          return std::string(dtype) + "[" + std::to_string(count) + "," + std::to_string(minor) +
+                 "]";
+        };
+        std::string text =
+            "f { p = " + type(pieces) + " parameter(0)\n q = " + type(pieces) + " parameter(1)\n";
+        std::string operands;
+        for (int i = 0; i < pieces; ++i) {
+          const std::string n = std::to_string(i);
+          const auto slice = [&](int at) {
+            return "), slice={[0:" + std::to_string(count) + "],[" + std::to_string(at) + ":" +
+                   std::to_string(at + 1) + "]}\n";
+          };
+          text += " a" + n + " = " + type(1) + " slice(p" + slice(i);
+          text += " b" + n + " = " + type(1) + " slice(q" + slice(pieces - 1 - i);
+          text += " s" + n + " = " + type(1) + " add(a" + n + ", b" + n + ")\n";
+          operands += (i > 0 ? ", s" : "s") + n;
+        }
+        check(text + " ROOT c = " + type(pieces) + " concatenate(" + operands +
+              "), dimensions={1} }\nENTRY e { p = " + type(pieces) +
+              " parameter(0)\n q = " + type(pieces) + " parameter(1)\n ROOT r = " + type(pieces) +
+              " fusion(p, q), kind=kLoop, calls=f }");
+      }
+    }
+  }
+}
+
+// Matrices of pairs, turned: read in tiles, element by element of each pair.
+TEST(LoopKernel, TransposesTilesOfWhatIsReadApart) {
+  for (const char* sizes : {"33,47", "64,32", "5,70", "130,20"}) {
+    SCOPED_TRACE(sizes);
+    const std::string from = sizes;
+    const auto comma = from.find(',');
+    const std::string rows = from.substr(0, comma), columns = from.substr(comma + 1);
+    const std::string to = columns + "," + rows;
+    const auto part = [&](const std::string& name, const char* at) {
+      return " " + name + "s = f32[" + from + ",1] slice(p), slice={[0:" + rows +
+             "],[0:" + columns + "],[" + at + "]}\n " + name + "r = f32[" + from + "] reshape(" +
+             name + "s)\n " + name + " = f32[" + to + "] transpose(" + name +
+             "r), dimensions={1,0}\n";
+    };
+    check("f { p = f32[" + from + ",2] parameter(0)\n" + part("x", "0:1") + part("y", "1:2") +
+          " d = f32[" + to + "] subtract(x, y)\n m = f32[" + to + "] multiply(x, y)\n dr = f32[" +
+          to + ",1] reshape(d)\n mr = f32[" + to + ",1] reshape(m)\n ROOT c = f32[" + to +
+          ",2] concatenate(dr, mr), dimensions={2} }\nENTRY e { p = f32[" + from +
+          ",2] parameter(0)\n ROOT r = f32[" + to + ",2] fusion(p), kind=kLoop, calls=f }");
+  }
+}
+
 // Pieces of which each reads both halves of its rows, in few and in many units.
 TEST(LoopKernel, PutsPiecesOfEqualShapeSideBySide) {
   for (const char* dtype : {"f32", "bf16"}) {
