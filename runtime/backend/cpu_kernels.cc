@@ -80,6 +80,8 @@ std::shared_ptr<const device::JointLaunch> CpuKernels::chain(const device::Kerne
 
 Result<std::shared_ptr<const device::LaunchSequence>> CpuKernels::sequence(
     const device::SequenceText& text, bool may_compile) {
+  // A sequence runs when it is launched, on the launching thread.
+  if (!device_->is_host_memory()) return std::shared_ptr<const device::LaunchSequence>();
   if (may_compile) {
     PLIMSOLL_ASSIGN_OR_RETURN(auto compiled, compiler_->compile(text));
     if (compiled != nullptr) return compiled;
