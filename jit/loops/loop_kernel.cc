@@ -10,6 +10,7 @@
 #include "jit/emit/strided_vectors.h"
 #include "jit/emit/value_emitter.h"
 #include "jit/loops/loop_nest.h"
+#include "jit/loops/loop_units.h"
 #include "jit/loops/nest_boxes.h"
 #include "jit/loops/placed_roots.h"
 #include "jit/loops/transpose_tile.h"
@@ -18,22 +19,10 @@
 namespace plimsoll::jit {
 namespace {
 
-// Elements of one unit of work when rows are long.
-constexpr std::int64_t kChunk = 2048;
-// Of short rows that lie side by side in an operand and far apart in what is written, a unit takes
-// so many side by side: as many lines of memory are finished at the same time, which the first
-// cache holds also where they are a power of two apart. Rows of kLongRow bytes are lines of their
-// own.
-constexpr std::int64_t kBlockRows = 8, kLongRow = 256;
 // Lanes of values that are worth to be stored by turns.
 constexpr int kFewestByTurns = 4;
 // Elements by which reads of short rows are ahead.
 constexpr std::int64_t kAhead = 1024;
-// A unit of tiles takes so many elements, in runs of at most kTileRun along the operand: memory
-// reads long runs fastest, while it does not matter where whole lines are written. Where other
-// operands are read there, too, a unit is a square block.
-constexpr std::int64_t kTileRun = 2048, kTileElements = 32768, kTileBlock = 128;
-
 // The code of one nest: a function f(inputs, outputs, begin, end) over units, which the executor
 // cuts among workers as it likes.
 //
@@ -61,19 +50,19 @@ class LoopWriter {
     inner_ = extents_.back();
     width_ = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
-    tiled_ = choose_tiled_loop(graph, nest, extents_, kMostApart);
-    choose_units();
+    units_ = choose_units(graph, nest, extents_, width_);
   }
 
-  std::int64_t units() const { return rows_ * chunks_; }
-  std::int64_t elements_per_unit() const { return chunk_ * group_rows_ * block_rows_; }
+  const LoopUnits& units() const { return units_; }
   // As Phase has them; after `write`.
-  std::int64_t run_elements() const { return units_are_runs() ? elements_per_unit() : 0; }
-  std::uint64_t own_inputs() const { return units_are_runs() ? own_inputs_ : 0; }
+  std::int64_t run_elements() const {
+    return units_.are_runs(nest_, extents_) ? units_.elements() : 0;
+  }
+  std::uint64_t own_inputs() const { return units_.are_runs(nest_, extents_) ? own_inputs_ : 0; }
 
   Status write() {
     for (std::size_t i = 0; i + 1 < extents_.size(); ++i) {
-      loops_.push_back(space_.add_loop(extents_[i], static_cast<int>(i) == tiled_ ? 2 : 1));
+      loops_.push_back(space_.add_loop(extents_[i], static_cast<int>(i) == units_.tiled ? 2 : 1));
     }
     lane_ = space_.add_loop(inner_, 2);
     for (std::size_t i = 0; i < loops_.size(); ++i) {
@@ -89,36 +78,37 @@ class LoopWriter {
     Loop units = Loop::open(b, function_.begin, function_.end, 1);
     llvm::Value* row = units.variable;
     llvm::Value* first = b.getInt64(0);
-    if (chunks_ > 1) {
-      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(chunks_));
+    if (units_.chunks > 1) {
+      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(units_.chunks));
       llvm::Value* part = b.CreateURem(row, count);
       row = b.CreateUDiv(row, count);
-      first = b.CreateMul(part, b.getInt64(static_cast<std::uint64_t>(chunk_)));
+      first = b.CreateMul(part, b.getInt64(static_cast<std::uint64_t>(units_.chunk)));
     }
     for (std::size_t i = loops_.size(); i-- > 0;) {
-      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(steps_[i]));
+      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(units_.steps[i]));
       llvm::Value* step = i == 0 ? row : b.CreateURem(row, count);
-      if (static_cast<int>(i) == group_) {
-        group_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(group_rows_)));
-        group_end_ = end_of(group_begin_, group_rows_, extents_[i]);
-      } else if (static_cast<int>(i) == block_) {
-        block_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(block_rows_)));
-        block_end_ = end_of(block_begin_, block_rows_, extents_[i]);
+      if (static_cast<int>(i) == units_.group) {
+        group_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(units_.group_rows)));
+        group_end_ = end_of(group_begin_, units_.group_rows, extents_[i]);
+      } else if (static_cast<int>(i) == units_.block) {
+        block_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(units_.block_rows)));
+        block_end_ = end_of(block_begin_, units_.block_rows, extents_[i]);
       } else {
         emitter_.bind(loops_[i], step);
       }
       if (i > 0) row = b.CreateUDiv(row, count);
     }
     Loop block, group;
-    if (block_ >= 0) {
+    if (units_.block >= 0) {
       block = Loop::open(b, block_begin_, block_end_, 1);
-      emitter_.bind(loops_[at(block_)], block.variable);
+      emitter_.bind(loops_[at(units_.block)], block.variable);
     }
-    if (group_ >= 0 && group_ != tiled_) {
+    if (units_.group >= 0 && units_.group != units_.tiled) {
       // Where the next row lies elsewhere, it is asked for ahead.
-      if (!cached_.empty()) emitter_.prefetch(loops_[at(group_)], kAhead / inner_ + 1, inner_);
+      if (!cached_.empty())
+        emitter_.prefetch(loops_[at(units_.group)], kAhead / inner_ + 1, inner_);
       group = Loop::open(b, group_begin_, group_end_, 1);
-      emitter_.bind(loops_[at(group_)], group.variable);
+      emitter_.bind(loops_[at(units_.group)], group.variable);
     }
     auto* lanes = llvm::BasicBlock::Create(b.getContext(), "lanes", function_.function);
     emitter_.anchor(1, b.CreateBr(lanes));
@@ -139,57 +129,6 @@ class LoopWriter {
         builder_.getInt64(static_cast<std::uint64_t>(extent)));
   }
 
-  // A unit is a chunk of the innermost loop for some steps of another one: of the tiled loop, or of
-  // the next one where rows are short, so that finding out where a unit lies costs little. Where it
-  // is yet another one, along which an operand's rows lie side by side, a unit is a block of both.
-  void choose_units() {
-    tile_rows_ = width_;
-    if (tiled_ >= 0) {
-      group_ = tiled_;
-      group_rows_ = std::min(reads_others() ? kTileBlock : kTileRun,
-                             (extents_[at(group_)] + tile_rows_ - 1) / tile_rows_ * tile_rows_);
-    } else if (extents_.size() > 1 && inner_ < kChunk) {
-      group_ = choose_group_loop(graph_, nest_, extents_);
-      group_rows_ = std::min(extents_[at(group_)], kChunk / inner_);
-      const int next = static_cast<int>(extents_.size()) - 2;
-      const std::int64_t bytes = inner_ * ir::dtype_bytes(nest_.stores[0].value.dtype());
-      if (group_ != next && group_rows_ > kBlockRows && bytes < kLongRow) {
-        block_ = next;
-        group_rows_ = kBlockRows;
-        block_rows_ = std::min(extents_[at(next)],
-                               std::max<std::int64_t>(1, kChunk / (inner_ * group_rows_)));
-      }
-    }
-    for (int i = 0; i + 1 < static_cast<int>(extents_.size()); ++i) {
-      const std::int64_t rows = i == group_ ? group_rows_ : i == block_ ? block_rows_ : 1;
-      steps_.push_back((extents_[at(i)] + rows - 1) / rows);
-      rows_ *= steps_.back();
-    }
-    chunk_ = inner_;
-    if (tiled_ >= 0) {
-      const std::int64_t elements = reads_others() ? kTileBlock * kTileBlock : kTileElements;
-      const std::int64_t most = std::max<std::int64_t>(elements / group_rows_ / width_, 1) * width_;
-      if (inner_ > most) chunk_ = most;
-    } else if (inner_ > 2 * kChunk && rows_ < 256) {
-      chunk_ = kChunk;  // rows are cut only where there are too few of them to share out
-    }
-    chunks_ = (inner_ + chunk_ - 1) / chunk_;
-  }
-
-  // Units are numbered in the order of what they write: a row, a chunk of one, or neighbouring
-  // rows.
-  bool units_are_runs() const {
-    if (!nest_.origin.empty()) return false;
-    if (tiled_ >= 0 || (rows_ > 1 && chunks_ > 1 && inner_ % chunk_ != 0)) return false;
-    if (group_ >= 0) {
-      const bool is_last = group_ + 2 == static_cast<int>(extents_.size());
-      const bool is_whole = extents_.size() == 2 || extents_[at(group_)] % group_rows_ == 0;
-      if (!is_last || !is_whole) return false;
-    }
-    return std::all_of(nest_.stores.begin(), nest_.stores.end(),
-                       [](const Store& store) { return store.placement == nullptr; });
-  }
-
   void find_own_inputs() {
     std::uint64_t others = 0;
     for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
@@ -199,24 +138,15 @@ class LoopWriter {
     own_inputs_ &= ~others;
   }
 
-  // More than one operand has as many elements as the loops.
-  bool reads_others() const {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : nest_.dims) count *= extent;
-    return std::count_if(graph_.inputs().begin(), graph_.inputs().end(),
-                         [&](const ir::Shape* input) { return input->element_count() == count; }) >
-           1;
-  }
-
   void write_row(llvm::Value* first) {
     llvm::IRBuilder<>& b = builder_;
     const std::int64_t whole = inner_ / width_ * width_;
     const auto constant = [&](std::int64_t n) { return b.getInt64(static_cast<std::uint64_t>(n)); };
     if (whole > 0) {
       llvm::Value* last = constant(whole);
-      if (chunks_ > 1) {
+      if (units_.chunks > 1) {
         last = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last,
-                                       b.CreateAdd(first, constant(chunk_)));
+                                       b.CreateAdd(first, constant(units_.chunk)));
       }
       Loop loop = Loop::open(b, first, last, width_);
       write_lanes(loop.variable, width_);
@@ -224,13 +154,13 @@ class LoopWriter {
     }
     const auto rest = static_cast<int>(inner_ - whole);
     if (rest == 0) return;
-    if (chunks_ == 1) {
+    if (units_.chunks == 1) {
       write_lanes(constant(whole), rest);
       return;
     }
     auto* tail = llvm::BasicBlock::Create(b.getContext(), "tail", function_.function);
     auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function_.function);
-    b.CreateCondBr(b.CreateICmpEQ(first, constant((chunks_ - 1) * chunk_)), tail, done);
+    b.CreateCondBr(b.CreateICmpEQ(first, constant((units_.chunks - 1) * units_.chunk)), tail, done);
     b.SetInsertPoint(tail);
     write_lanes(constant(whole), rest);
     b.CreateBr(done);
@@ -239,17 +169,17 @@ class LoopWriter {
 
   void write_lanes(llvm::Value* first, int active) {
     llvm::IRBuilder<>& b = builder_;
-    if (tiled_ < 0) {
+    if (units_.tiled < 0) {
       emitter_.open_lanes(width_, active);
       write_values(first, active);
       return;
     }
     // Tiles side by side in the operand, one after the other.
-    Loop tiles = Loop::open(b, group_begin_, group_end_, tile_rows_);
+    Loop tiles = Loop::open(b, group_begin_, group_end_, width_);
     tile_begin_ = tiles.variable;
     tile_end_ = b.CreateBinaryIntrinsic(
         llvm::Intrinsic::smin, group_end_,
-        b.CreateAdd(tile_begin_, b.getInt64(static_cast<std::uint64_t>(tile_rows_))));
+        b.CreateAdd(tile_begin_, b.getInt64(static_cast<std::uint64_t>(width_))));
     write_tiles(first, active);
     tiles.close(b);
   }
@@ -260,7 +190,7 @@ class LoopWriter {
       write_tile(first, active, false);
       return;
     }
-    if (extents_[at(tiled_)] % tile_rows_ == 0) {
+    if (extents_[at(units_.tiled)] % width_ == 0) {
       write_tile(first, active, true);
       return;
     }
@@ -268,7 +198,7 @@ class LoopWriter {
     auto* partial = llvm::BasicBlock::Create(b.getContext(), "partial", function_.function);
     auto* next = llvm::BasicBlock::Create(b.getContext(), "next", function_.function);
     b.CreateCondBr(b.CreateICmpEQ(b.CreateSub(tile_end_, tile_begin_),
-                                  b.getInt64(static_cast<std::uint64_t>(tile_rows_))),
+                                  b.getInt64(static_cast<std::uint64_t>(width_))),
                    full, partial);
     b.SetInsertPoint(full);
     write_tile(first, active, true);
@@ -283,12 +213,12 @@ class LoopWriter {
     if (staged) fill_buffers(first);
     llvm::Value* end = tile_end_;
     if (staged) {
-      end = builder_.CreateNSWAdd(tile_begin_,
-                                  builder_.getInt64(static_cast<std::uint64_t>(tile_rows_)));
+      end =
+          builder_.CreateNSWAdd(tile_begin_, builder_.getInt64(static_cast<std::uint64_t>(width_)));
     }
     Loop tile = Loop::open(builder_, tile_begin_, end, 1);
     emitter_.open_lanes(width_, active);
-    emitter_.bind(loops_[at(tiled_)], tile.variable);
+    emitter_.bind(loops_[at(units_.tiled)], tile.variable);
     for (std::size_t i = 0; staged && i < staged_.size(); ++i) {
       llvm::Type* row = memory_type(builder_.getContext(), staged_[i].dtype, width_);
       emitter_.stage(staged_[i].input, staged_[i].position,
@@ -303,7 +233,7 @@ class LoopWriter {
   void fill_buffers(llvm::Value* first) {
     llvm::IRBuilder<>& b = builder_;
     emitter_.open_lanes(width_, width_);
-    emitter_.bind(loops_[at(tiled_)], tile_begin_);
+    emitter_.bind(loops_[at(units_.tiled)], tile_begin_);
     emitter_.bind_lane(lane_, first);
     const int lane_symbol = lane_.terms[0].first;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
@@ -315,7 +245,7 @@ class LoopWriter {
       llvm::Value* base = b.CreateInBoundsGEP(element, function_.input(load.input),
                                               emitter_.first_lane(load.position));
       const std::int64_t stride = load.position.coefficient(lane_symbol);
-      const std::int64_t step = load.position.coefficient(loops_[at(tiled_)].terms[0].first);
+      const std::int64_t step = load.position.coefficient(loops_[at(units_.tiled)].terms[0].first);
       std::vector<llvm::Value*> rows;
       for (int lane = 0; lane < width_; ++lane) {
         llvm::Value* address =
@@ -332,9 +262,9 @@ class LoopWriter {
   }
 
   void choose_staged() {
-    if (tiled_ < 0 || width_ < 4) return;
+    if (units_.tiled < 0 || width_ < 4) return;
     const int lane = lane_.terms[0].first;
-    const int tile = loops_[at(tiled_)].terms[0].first;
+    const int tile = loops_[at(units_.tiled)].terms[0].first;
     for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
       const auto& terms = load.position.terms;
       const bool plain = std::all_of(terms.begin(), terms.end(), [&](const auto& term) {
@@ -355,7 +285,7 @@ class LoopWriter {
   // except into the buffer of an input: its lines are in the caches by then. Not where lines are
   // finished bit by bit.
   void choose_streamed() {
-    if (block_ >= 0) return;
+    if (units_.block >= 0) return;
     std::int64_t count = 1;
     for (const std::int64_t extent : nest_.dims) count *= extent;
     std::vector<int> read;
@@ -402,23 +332,18 @@ class LoopWriter {
   const LoopNest& nest_;
   const KernelTarget& target_;
   std::vector<std::int64_t> extents_;
-  std::vector<std::int64_t> steps_;  // of the outer loops, in units
-  int tiled_ = -1;
-  std::int64_t tile_rows_ = 1;
   std::vector<Load> staged_;
   std::vector<llvm::Value*> buffers_;
   std::vector<llvm::Value*> cached_;  // per store, where they are streamed
-  int group_ = -1;  // the loop whose steps [group_begin_, group_end_) a unit takes
-  std::int64_t group_rows_ = 1;
+  LoopUnits units_;
+  // The steps of its loops that a unit takes.
   llvm::Value* group_begin_ = nullptr;
   llvm::Value* group_end_ = nullptr;
-  int block_ = -1;  // the loop around it, of whose steps it takes [block_begin_, block_end_)
-  std::int64_t block_rows_ = 1;
   llvm::Value* block_begin_ = nullptr;
   llvm::Value* block_end_ = nullptr;
   llvm::Value* tile_begin_ = nullptr;
   llvm::Value* tile_end_ = nullptr;
-  std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
+  std::int64_t inner_ = 1;
   std::uint64_t own_inputs_ = 0;
   int width_ = 1;
   llvm::IRBuilder<> builder_;
@@ -442,8 +367,8 @@ Status write_loop_kernel(const KernelGraph& graph, const KernelTarget& target, K
     result.function = "phase" + std::to_string(code.phases.size());
     LoopWriter writer(graph, phase.nest, max_width, target, *code.module, result.function);
     PLIMSOLL_RETURN_IF_ERROR(writer.write());
-    result.units = writer.units();
-    result.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 2e-9;
+    result.units = writer.units().count();
+    result.unit_seconds = seconds * static_cast<double>(writer.units().elements()) + 2e-9;
     result.unless_input = phase.unless_input;
     result.unless_output = phase.unless_output;
     result.run_elements = writer.run_elements();
