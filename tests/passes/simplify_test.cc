@@ -194,6 +194,29 @@ TEST(Simplify, LeavesControlDependenciesAlone) {
             "add(negate(negate(p0)), negate(p0))");
 }
 
+// What is left of `text` whose results are those of the text, bit by bit.
+std::string with_same_results(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  if (!module.ok()) return "";
+  auto before = (*module)->clone();
+  EXPECT_TRUE(simplify(**module).ok());
+  EXPECT_TRUE(ir::verify(**module).ok());
+  std::vector<ir::Literal> arguments;
+  for (const ir::Instruction* parameter : before->entry()->parameters()) {
+    arguments.emplace_back(parameter->shape());
+    for (std::int64_t i = 0; i < parameter->shape().element_count(); ++i) {
+      arguments.back().set(i, i % 3 == 0 ? -0.0 : static_cast<double>(i % 7) - 3);
+    }
+  }
+  const auto a = ir::interpret(*before, arguments), b = ir::interpret(**module, arguments);
+  EXPECT_TRUE(a.ok() && b.ok());
+  if (a.ok() && b.ok()) {
+    EXPECT_EQ(*a, *b) << text;
+  }
+  return expression(*(*module)->entry()->root());
+}
+
 // As JAX writes the gradient of an average over windows side by side.
 std::string spread_sum(const std::string& padding, const std::string& result,
                        const std::string& windows, const std::string& fold = "add",
@@ -206,27 +229,10 @@ std::string spread_sum(const std::string& padding, const std::string& result,
 }
 
 TEST(Simplify, RepeatsElementsThatWindowsHaveOneOf) {
-  const auto whole = [](const std::string& text) {
-    auto module = ir::parse_module(text);
-    EXPECT_TRUE(module.ok()) << module.status().to_string();
-    if (!module.ok()) return std::string();
-    auto before = (*module)->clone();
-    EXPECT_TRUE(simplify(**module).ok());
-    EXPECT_TRUE(ir::verify(**module).ok());
-    ir::Literal x(ir::Shape(ir::DType::f32, {2, 3, 4}));
-    for (std::int64_t i = 0; i < 24; ++i) x.set(i, i % 5 == 0 ? -0.0 : static_cast<double>(i));
-    const auto a = ir::interpret(*before, std::vector<ir::Literal>{x});
-    const auto b = ir::interpret(**module, std::vector<ir::Literal>{x});
-    EXPECT_TRUE(a.ok() && b.ok());
-    if (a.ok() && b.ok()) {
-      EXPECT_EQ(*a, *b) << text;
-    }
-    return expression(*(*module)->entry()->root());
-  };
-  EXPECT_EQ(whole(spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3")),
+  EXPECT_EQ(with_same_results(spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3")),
             "reshape(broadcast(add(p0, broadcast(0))))");
   // The last row was in no window.
-  EXPECT_EQ(whole(spread_sum("0_0x1_2_1x0_0", "2,7,4", "1x2x1")),
+  EXPECT_EQ(with_same_results(spread_sum("0_0x1_2_1x0_0", "2,7,4", "1x2x1")),
             "pad(reshape(broadcast(add(p0, broadcast(0)))), 0)");
   for (const std::string& other :
        {spread_sum("0_0x1_1_1x2_2_2", "2,6,12", "1x2x3", "maximum"),
@@ -234,7 +240,40 @@ TEST(Simplify, RepeatsElementsThatWindowsHaveOneOf) {
         spread_sum("0_0x1_1_1x2_2_2", "2,6,13", "1x2x2"),     // some windows are empty
         spread_sum("0_0x1_1_1x1_1_1", "2,6,7", "1x2x3"),      // or have two
         spread_sum("0_0x0_1_1x2_2_2", "2,5,12", "1x2x3")}) {  // or begin elsewhere
-    EXPECT_EQ(whole(other).substr(0, 13), "reduce-window") << other;
+    EXPECT_EQ(with_same_results(other).substr(0, 13), "reduce-window") << other;
+  }
+}
+
+TEST(Simplify, MultipliesWhereADotAddsNothingUp) {
+  // An outer product.
+  EXPECT_EQ(with_same_results("HloModule m\nENTRY e { x = f32[5] parameter(0)\n y = f32[7] "
+                              "parameter(1)\n ROOT d = f32[5,7] dot(x, y) }\n"),
+            "add(multiply(broadcast(p0), broadcast(p1)), broadcast(0))");
+  // Element by element, in another order of dims.
+  EXPECT_EQ(with_same_results(
+                "HloModule m\nENTRY e { x = f32[3,4] parameter(0)\n y = f32[4,3] parameter(1)\n "
+                "ROOT d = f32[4,3] dot(x, y), lhs_batch_dims={1,0}, rhs_batch_dims={0,1} }\n"),
+            "add(multiply(transpose(p0), p1), broadcast(0))");
+  // Contracted dims of one element, between others.
+  EXPECT_EQ(with_same_results(
+                "HloModule m\nENTRY e { x = f64[4,1,3] parameter(0)\n y = f64[1,5,3] "
+                "parameter(1)\n ROOT d = f64[3,4,5] dot(x, y), lhs_batch_dims={2}, "
+                "rhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"),
+            "add(multiply(broadcast(transpose(reshape(p0))), "
+            "broadcast(transpose(reshape(p1)))), broadcast(0))");
+  // Integers have no -0.
+  EXPECT_EQ(with_same_results("HloModule m\nENTRY e { x = s32[5,1] parameter(0)\n y = s32[1] "
+                              "parameter(1)\n ROOT d = s32[5] dot(x, y), "
+                              "lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"),
+            "multiply(reshape(p0), broadcast(reshape(p1)))");
+  // Sums of several, and products that are wider than their operands, stay.
+  for (const char* other :
+       {"x = f32[5,2] parameter(0)\n y = f32[2] parameter(1)\n ROOT d = f32[5] dot(x, y), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "x = bf16[5] parameter(0)\n y = bf16[7] parameter(1)\n ROOT d = f32[5,7] dot(x, y)"}) {
+    EXPECT_EQ(
+        with_same_results("HloModule m\nENTRY e { " + std::string(other) + " }\n").substr(0, 3),
+        "dot");
   }
 }
 
