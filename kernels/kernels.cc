@@ -10,6 +10,7 @@
 #include "kernels/cpu/collectives/ragged.h"
 #include "kernels/cpu/collectives/transfers.h"
 #include "kernels/cpu/contraction/contraction.h"
+#include "kernels/cpu/contraction/sliced_dot.h"
 #include "kernels/cpu/fourier/fft.h"
 #include "kernels/cpu/indexing/indexing.h"
 #include "kernels/cpu/indexing/sort.h"
@@ -18,6 +19,7 @@
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/scalar/map.h"
 #include "kernels/cpu/window/window.h"
+#include "runtime/ir/fusions/sliced_operands.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -34,6 +36,10 @@ KernelResult make_call(const ir::Instruction& instruction) {
       "custom-call {}: no function '{}' is known (known: {}; others are registered with "
       "plm_register_custom_call)",
       instruction.name(), target, fmt::join(lapack_targets(), ", ")));
+}
+
+KernelResult make_fusion(const ir::Instruction& fusion) {
+  return ir::has_sliced_operands(fusion) ? make_sliced_dot(fusion) : make_attention(fusion);
 }
 
 // Null when there is no kernel for the opcode.
@@ -64,7 +70,7 @@ Maker maker_of(ir::Opcode opcode) {
     case ir::Opcode::custom_call:
       return make_call;
     case ir::Opcode::fusion:
-      return make_attention;
+      return make_fusion;
     case ir::Opcode::partition_id:
     case ir::Opcode::replica_id:
       return make_participant_id;
@@ -101,7 +107,9 @@ Maker maker_of(ir::Opcode opcode) {
 }  // namespace
 
 bool supports(const ir::Instruction& instruction) {
-  if (instruction.opcode() == ir::Opcode::fusion) return ir::claims_attention(instruction);
+  if (instruction.opcode() == ir::Opcode::fusion) {
+    return ir::claims_attention(instruction) || ir::has_sliced_operands(instruction);
+  }
   return maker_of(instruction.opcode()) != nullptr;
 }
 

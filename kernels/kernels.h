@@ -13,8 +13,8 @@ namespace plimsoll::kernels {
 
 // True when make_kernel has an implementation: dot, convolution, reduce-window, select-and-scatter,
 // sort, scatter, map, rng, rng-bit-generator, custom-call (make_kernel refuses unknown targets),
-// fusions that are an attention (ir/fusions/attention.h), and collectives of one participant. Pure;
-// cheap.
+// fusions that are an attention (ir/fusions/attention.h) or a dot of slices
+// (ir/fusions/sliced_operands.h), and collectives of one participant. Pure; cheap.
 bool supports(const ir::Instruction& instruction);
 
 // The kernel of one instruction; it keeps no reference to it. Thread-safe.

@@ -25,6 +25,7 @@ class CpuKernels final : public device::KernelProvider {
   std::vector<Result<std::shared_ptr<const device::Kernel>>> kernels(
       std::span<const ir::Instruction* const> instructions) override;
   bool has_top_k() const override { return true; }
+  bool has_sliced_operands() const override { return true; }
   Result<device::CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override;
   Result<std::shared_ptr<const device::JointLaunch>> join(
       std::span<const device::Kernel* const> parts) override;

@@ -55,6 +55,8 @@ class KernelProvider {
   virtual bool has_codecs() const { return true; }
   // Whether there is a kernel of `topk`, which is a sort without.
   virtual bool has_top_k() const { return false; }
+  // Whether products read slices of their operands where they lie (ir/fusions/sliced_operands.h).
+  virtual bool has_sliced_operands() const { return false; }
   // INVALID_ARGUMENT for a codec that arrays of this dtype don't have.
   virtual Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) = 0;
   // `parts`, which may_join and must outlive the launch, in one. They keep their bits.

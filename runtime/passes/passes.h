@@ -86,6 +86,9 @@ Result<bool> turn_products(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
+// Products in loops read slices of what the loop is given where they lie (fusions of
+// ir/fusions/sliced_operands.h), where nothing else reads them: no slice is copied.
+Result<bool> slice_operands(ir::Module& module);
 // The same, but for what would have a kernel read more bytes than single operations do.
 Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds = {});
 
@@ -251,6 +254,7 @@ struct OptimizeOptions {
   // ones. Buckets then hold at most a 16th of the program's arguments and results, as all forms
   // keep their operands.
   bool same_collectives_in_all_forms = false;
+  bool slices_operands = false;  // the device has kernels for what slice_operands makes
   KernelSpeeds speeds = {};
 };
 // What a program is made of in every form but as_written: inlined, simplified, attention in one

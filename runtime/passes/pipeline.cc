@@ -49,6 +49,9 @@ const PassInfo kTurnProducts = {
     "Computes products that are read transposed as transposed (compiled sums round otherwise than "
     "as written)",
     whatever_the_speeds(turn_products)};
+const PassInfo kSliceOperands = {"slice-operands",
+                                 "Products in loops read slices of their operands where they lie",
+                                 whatever_the_speeds(slice_operands)};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseNarrowly = {
     "narrow-fusion", "Fuses producers into consumers that read no more for it", fuse_narrowly};
@@ -198,6 +201,7 @@ std::span<const PassInfo> all_passes() {
                                      kTurnProducts,
                                      kLayouts,
                                      kResiduals,
+                                     kSliceOperands,
                                      kFuse,
                                      kFuseNarrowly,
                                      kFuseRows,
@@ -276,6 +280,7 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
       !options.same_collectives_in_all_forms) {
     PLIMSOLL_RETURN_IF_ERROR(combine(module, options, nullptr).status());
   }
+  if (options.slices_operands) PLIMSOLL_RETURN_IF_ERROR(run(kSliceOperands, module).status());
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
   for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCompareBounded,
                                &kRecomputeResults, &kCse, &kDce}) {

@@ -148,6 +148,7 @@ passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
           form.combined ? options.collective_bucket_bytes : 0,
           options.one_program,
           options.plans_alone,
+          provider.has_sliced_operands(),
           properties.kernel_speeds};
 }
 
