@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <string>
@@ -158,18 +159,29 @@ class CachingCompiler final : public Compiler {
     }
     // Another thread may be compiling it right now.
     if (found.valid()) return found.get();
-    Result<Made> made = make_kernel(graph, form, shown, canonical);
-    const KernelResult result =
-        made.ok() ? KernelResult(std::make_shared<CompiledKernel>(graph, made->object, made->code))
-                  : KernelResult(made.status());
-    promise.set_value(result);
-    const std::lock_guard lock(mutex_);
-    if (made.ok()) {
-      note(*made);
-    } else {
-      kernels_.erase(canonical);
+    try {
+      Result<Made> made = make_kernel(graph, form, shown, canonical);
+      KernelResult result =
+          made.ok()
+              ? KernelResult(std::make_shared<CompiledKernel>(graph, made->object, made->code))
+              : KernelResult(made.status());
+      promise.set_value(result);
+      const std::lock_guard lock(mutex_);
+      if (made.ok()) {
+        note(*made);
+      } else {
+        kernels_.erase(canonical);
+      }
+      return result;
+    } catch (...) {
+      // Those who wait get the same exception, and the next who asks compiles again.
+      {
+        const std::lock_guard lock(mutex_);
+        kernels_.erase(canonical);
+      }
+      promise.set_exception(std::current_exception());
+      throw;
     }
-    return result;
   }
 
   struct Made {
