@@ -191,6 +191,7 @@ class Reader {
   }
   bool key(std::string& name) {
     key_ = name;
+    refuse_extensions();
     return true;
   }
   bool end_object() { return pop(); }
@@ -235,6 +236,26 @@ class Reader {
   bool pop() {
     stack_.pop_back();
     return true;
+  }
+  // Parameters that ask for what this server has not: without it the answer would be another one
+  // than the client takes it for.
+  void refuse_extensions() const {
+    const char* extension = nullptr;
+    switch (where()) {
+      case Where::request_parameters:
+        if (key_.starts_with("sequence_")) extension = "sequence";
+        break;
+      case Where::input_parameters:
+      case Where::output_parameters:
+        if (key_.starts_with("shared_memory_")) extension = "shared memory";
+        if (key_ == "classification") extension = "classification";
+        break;
+      default:
+        break;
+    }
+    if (extension != nullptr) {
+      throw bad_request("parameter '" + key_ + "': this server has no " + extension + " extension");
+    }
   }
   void once(bool& seen) const {
     if (seen) throw bad_request(of_input() + "'" + key_ + "' stands there twice");

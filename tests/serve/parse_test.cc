@@ -138,6 +138,21 @@ TEST(InferRequests, AClaimTakesNoMemoryThatTheBodyDoesNotBack) {
   EXPECT_NE(error_in(many + "{}]}").find("256"), std::string::npos);
 }
 
+TEST(InferRequests, WhatAsksForExtensionsThatAreNotThereIsRefused) {
+  const std::string input = R"({"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1])";
+  EXPECT_NE(error_in(input + R"(}],"outputs":[{"name":"y","parameters":{"classification":3}}]})")
+                .find("classification"),
+            std::string::npos);
+  EXPECT_NE(error_in(input + R"(,"parameters":{"shared_memory_region":"r"}}]})").find("shared"),
+            std::string::npos);
+  EXPECT_NE(error_in(input + R"(}],"parameters":{"sequence_id":7,"sequence_start":true}})")
+                .find("sequence_id"),
+            std::string::npos);
+  // Elsewhere they are what nobody asks about.
+  EXPECT_EQ(parse_infer_request(input + R"(}],"classification":3})", std::nullopt).inputs.size(),
+            1U);
+}
+
 // Every mutant is a request or an error that names a place, and never anything else.
 TEST(InferRequests, BrokenBodiesAreErrors) {
   const std::string seeds[] = {
