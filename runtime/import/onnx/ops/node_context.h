@@ -115,6 +115,7 @@ void add_products(OpTable& table);
 void add_convolutions(OpTable& table);
 void add_pooling(OpTable& table);
 void add_normalizations(OpTable& table);
+void add_attention(OpTable& table);
 void add_losses(OpTable& table);
 void add_resampling(OpTable& table);
 void add_quantization(OpTable& table);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizations, dropout, and attention as newer opsets have it.
+// Normalizations and dropout.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/onnx/ops/node_context.h"
-#include "runtime/import/onnx/ops/softmax.h"
 #include "runtime/import/onnx/ops/uniform.h"
 
 namespace plimsoll::onnx {
@@ -162,64 +161,6 @@ void dropout(NodeContext& n) {
   n.set(1, n.e.splat(1, n.opset < 10 ? x.dtype() : DType::pred, x.dims()));
 }
 
-// Softmax(Q K' * scale + mask) V, heads side by side or in a dim of their own (opset 23).
-void attention(NodeContext& n) {
-  Array q = n.in(0), k = n.in(1), v = n.in(2);
-  const bool is_flat = q.rank() == 3;
-  const auto heads_apart = [&](const Array& x, const char* name) {
-    if (!is_flat) return x;
-    const std::int64_t heads = n.number(name, 0);
-    if (heads < 1 || x.dim(2) % heads != 0) {
-      n.wrong(name, fmt::format("is {}, the input has {} columns", heads, x.dim(2)));
-      return x;
-    }
-    return n.e.transpose(n.e.reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}),
-                         {0, 2, 1, 3});
-  };
-  q = heads_apart(q, "q_num_heads");
-  k = heads_apart(k, "kv_num_heads");
-  v = heads_apart(v, "kv_num_heads");
-  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) {
-    return n.e.fail("takes arrays of rank 3 or 4");
-  }
-  if (n.has(4)) k = n.e.concatenate({n.in(4), k}, 2);
-  if (n.has(5)) v = n.e.concatenate({n.in(5), v}, 2);
-  n.set(1, k);
-  n.set(2, v);
-  if (k.dim(1) > 0 && q.dim(1) != k.dim(1)) {  // heads of queries share those of keys
-    const std::int64_t times = q.dim(1) / k.dim(1);
-    const auto repeated = [&](const Array& x) {
-      const Sizes dims{x.dim(0), x.dim(1), times, x.dim(2), x.dim(3)};
-      return n.e.reshape(n.e.broadcast(x, dims, {0, 1, 3, 4}),
-                         {x.dim(0), x.dim(1) * times, x.dim(2), x.dim(3)});
-    };
-    k = repeated(k);
-    v = repeated(v);
-  }
-  const double scale = n.real("scale", 1 / std::sqrt(static_cast<double>(q.dim(3))));
-  Array scores = n.e.dot(q, k, {{3}, {3}, {0, 1}, {0, 1}}) * scale;
-  const double cap = n.real("softcap", 0);
-  if (n.number("is_causal", 0) != 0) {
-    const Sizes dims = scores.dims();
-    const Array rows =
-        n.e.iota(DType::s64, dims, 2) + (n.has(4) ? static_cast<double>(n.in(4).dim(2)) : 0.0);
-    const Array later = rows < n.e.iota(DType::s64, dims, 3);
-    scores = n.e.select(later, n.e.lowest(scores.dtype()), scores);
-  }
-  if (n.has(3)) {
-    const Array mask = n.in(3);
-    scores = mask.dtype() == DType::pred ? n.e.select(mask, scores, n.e.lowest(scores.dtype()))
-                                         : scores + mask;
-  }
-  if (cap != 0) scores = tanh(scores / cap) * cap;
-  Array made = n.e.matmul(softmax(n.e, scores, 3), v);
-  if (is_flat) {
-    made = n.e.transpose(made, {0, 2, 1, 3});
-    made = n.e.reshape(made, {made.dim(0), made.dim(1), made.dim(2) * made.dim(3)});
-  }
-  n.set(0, made);
-}
-
 }  // namespace
 
 void add_normalizations(OpTable& t) {
@@ -232,7 +173,6 @@ void add_normalizations(OpTable& t) {
   t["MeanVarianceNormalization"] = {mean_variance_normalization};
   t["LRN"] = {local_response_normalization};
   t["Dropout"] = {dropout, false};
-  t["Attention"] = {attention};
 }
 
 }  // namespace plimsoll::onnx

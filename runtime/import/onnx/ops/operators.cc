@@ -15,6 +15,7 @@ const OpTable& operators() {
     add_convolutions(made);
     add_pooling(made);
     add_normalizations(made);
+    add_attention(made);
     add_losses(made);
     add_quantization(made);
     add_control(made);
