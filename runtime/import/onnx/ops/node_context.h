@@ -45,6 +45,11 @@ class NodeContext {
         call_attributes_(call_attributes),
         inputs_(std::move(inputs)) {}
 
+  // The same node with other inputs, as an operator of the standard of that version reads it.
+  NodeContext with(std::vector<Value> inputs, std::int64_t version) const {
+    return NodeContext(node, version, call_attributes_, std::move(inputs), e, translator);
+  }
+
   Emit& e;
   const Node& node;
   const std::int64_t opset;
@@ -119,6 +124,7 @@ void add_attention(OpTable& table);
 void add_losses(OpTable& table);
 void add_resampling(OpTable& table);
 void add_quantization(OpTable& table);
+void add_contrib(OpTable& table);
 void add_recurrent(OpTable& table);
 void add_control(OpTable& table);
 void add_scan(OpTable& table);

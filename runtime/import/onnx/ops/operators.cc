@@ -18,6 +18,7 @@ const OpTable& operators() {
     add_attention(made);
     add_losses(made);
     add_quantization(made);
+    add_contrib(made);
     add_control(made);
     add_scan(made);
     add_sequences(made);

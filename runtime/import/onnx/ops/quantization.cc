@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/base/index.h"
+#include "runtime/import/onnx/ops/quantization.h"
 #include "runtime/import/onnx/ops/windows.h"
 
 namespace plimsoll::onnx {
@@ -35,6 +36,8 @@ Array spread(NodeContext& n, const Array& scale, const Array& x, std::int64_t ax
 // Whole numbers and 8-bit floats as they are computed with.
 Array widened(Emit& e, const Array& x, DType dtype) { return e.convert(x, dtype); }
 
+}  // namespace
+
 Array dequantized(NodeContext& n, const Array& x, const Array& scale, const Array& zero,
                   std::int64_t axis) {
   Array made;
@@ -58,6 +61,8 @@ Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array&
   if (!zero.is_null()) made = made + spread(n, widened(n.e, zero, DType::f32), x, axis);
   return n.e.saturate(made, dtype);
 }
+
+namespace {
 
 void quantize(NodeContext& n) {
   const Array zero = n.has(2) ? n.in(2) : Array();
@@ -86,8 +91,9 @@ void dynamic_quantize(NodeContext& n) {
   n.set(2, zero);
 }
 
-// The whole numbers of one operand; `axis`: where its zero points, if several, lie.
-Array whole(NodeContext& n, const Array& x, const Array& zero, std::int64_t axis) {
+}  // namespace
+
+Array whole_numbers(NodeContext& n, const Array& x, const Array& zero, std::int64_t axis) {
   const Array made = widened(n.e, x, DType::s32);
   if (zero.is_null()) return made;
   const Array wide = widened(n.e, zero, DType::s32);
@@ -96,14 +102,17 @@ Array whole(NodeContext& n, const Array& x, const Array& zero, std::int64_t axis
   return made - n.e.along(wide, x.rank(), n.e.axis(axis, x.rank()));
 }
 
+namespace {
+
 void integer_matmul(NodeContext& n) {
-  const Array a = whole(n, n.in(0), n.has(2) ? n.in(2) : Array(), -2);
-  const Array b = whole(n, n.in(1), n.has(3) ? n.in(3) : Array(), -1);
+  const Array a = whole_numbers(n, n.in(0), n.has(2) ? n.in(2) : Array(), -2);
+  const Array b = whole_numbers(n, n.in(1), n.has(3) ? n.in(3) : Array(), -1);
   n.set(0, n.e.matmul(a, b));
 }
 
 void quantized_matmul(NodeContext& n) {
-  const Array a = whole(n, n.in(0), n.in(2), -2), b = whole(n, n.in(3), n.in(5), -1);
+  const Array a = whole_numbers(n, n.in(0), n.in(2), -2),
+              b = whole_numbers(n, n.in(3), n.in(5), -1);
   const Array product = n.e.convert(n.e.matmul(a, b), DType::f32);
   const auto scale = [&](int i, const Array& x, std::int64_t axis) {
     const Array given = n.e.convert(n.in(i), DType::f32);
@@ -115,7 +124,8 @@ void quantized_matmul(NodeContext& n) {
 }
 
 void quantized_convolution(NodeContext& n) {
-  const Array x = whole(n, n.in(0), n.in(2), 1), kernel = whole(n, n.in(3), n.in(5), 0);
+  const Array x = whole_numbers(n, n.in(0), n.in(2), 1),
+              kernel = whole_numbers(n, n.in(3), n.in(5), 0);
   if (x.rank() < 3 || kernel.rank() != x.rank()) return n.e.fail("takes arrays of equal rank");
   const Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
   const std::int64_t groups = std::max<std::int64_t>(n.number("group", 1), 1);

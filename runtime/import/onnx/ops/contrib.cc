@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of com.microsoft: what ONNX Runtime's tools for quantization write, and what it makes
+// of models that it has optimized.
+#include <fmt/format.h>
+#include <cmath>
+#include <numeric>
+
+#include "runtime/base/index.h"
+#include "runtime/import/onnx/ops/node_context.h"
+#include "runtime/import/onnx/ops/quantization.h"
+
+namespace plimsoll::onnx {
+namespace {
+
+using ir::DType;
+using ir::Opcode;
+
+// What an operator of the standard makes of these arrays, with the attributes of this node.
+Array standard(NodeContext& n, std::string_view name, const std::vector<Array>& inputs,
+               std::int64_t version = 17) {
+  std::vector<Value> values;
+  for (const Array& input : inputs) values.push_back(Value::of(input));
+  NodeContext inner = n.with(std::move(values), version);
+  operators().find(name)->second.translate(inner);
+  if (!n.e.status().ok() || inner.outputs().empty()) return {};
+  return inner.array_of(inner.outputs()[0]);
+}
+
+Array if_there(NodeContext& n, int i) { return n.has(i) ? n.in(i) : Array(); }
+
+// Input `i`, which its scale and zero point follow, as floats.
+Array real_input(NodeContext& n, int i) {
+  return dequantized(n, n.in(i), n.in(i + 1), if_there(n, i + 2), 1);
+}
+
+// The result, by the scale and zero point that inputs `i` and `i + 1` are.
+void set_quantized(NodeContext& n, const Array& made, int i) {
+  const Array zero = if_there(n, i + 1);
+  const DType dtype = zero.is_null() ? n.in(0).dtype() : zero.dtype();
+  n.set(0, quantized(n, made, n.in(i), zero, dtype, 1));
+}
+
+// An operator of the standard on one array, or on two.
+Handler quantized_unary(const char* name) {
+  return [name](NodeContext& n) {
+    set_quantized(n, standard(n, name, {real_input(n, 0)}, n.number("opset", 13)), 3);
+  };
+}
+Handler quantized_binary(const char* name) {
+  return [name](NodeContext& n) {
+    set_quantized(n, standard(n, name, {real_input(n, 0), real_input(n, 3)}), 6);
+  };
+}
+
+// Pooling, also of arrays whose channels come last.
+Handler quantized_pool(const char* name) {
+  return [name](NodeContext& n) {
+    const Array x = real_input(n, 0);
+    if (n.number("channels_last", 0) == 0 || x.rank() < 3) {
+      return set_quantized(n, standard(n, name, {x}), 3);
+    }
+    Sizes first(at(x.rank())), last(at(x.rank()));
+    std::iota(first.begin() + 2, first.end(), 1);
+    first[1] = x.rank() - 1;
+    std::iota(last.begin() + 1, last.end(), 2);
+    last.back() = 1;
+    set_quantized(n, n.e.transpose(standard(n, name, {n.e.transpose(x, first)}), last), 3);
+  };
+}
+
+void quantized_concatenation(NodeContext& n) {
+  std::vector<Array> parts;
+  for (int i = 2; i + 1 < n.input_count(); i += 3) parts.push_back(real_input(n, i));
+  if (parts.empty()) return n.e.fail("has nothing to concatenate");
+  const Array zero = if_there(n, 1);
+  const DType dtype = zero.is_null() ? n.in(2).dtype() : zero.dtype();
+  n.set(0, quantized(n, standard(n, "Concat", parts), n.in(0), zero, dtype, 1));
+}
+
+void quantized_where(NodeContext& n) {
+  const Array made = n.e.select(n.in(0), real_input(n, 1), real_input(n, 4));
+  n.set(0, quantized(n, made, n.in(7), if_there(n, 8), n.in(1).dtype(), 1));
+}
+
+// The scale of a product: one, or one for each column.
+Array scale_of(NodeContext& n, int i) {
+  const Array scale = n.e.convert(n.in(i), DType::f32);
+  return scale.element_count() == 1 ? n.e.reshape(scale, {}) : scale;
+}
+
+void quantized_gemm(NodeContext& n) {
+  Array a = whole_numbers(n, n.in(0), if_there(n, 2), -2);
+  const bool is_turned = n.number("transB", 0) != 0;
+  const Array b = whole_numbers(n, n.in(3), if_there(n, 5), is_turned ? 0 : 1);
+  if (a.rank() != 2 || b.rank() != 2) return n.e.fail("takes matrices");
+  const std::int64_t left = n.number("transA", 0) != 0 ? 0 : 1;
+  Array sums = n.e.dot(a, b, {{left}, {is_turned ? 1 : 0}, {}, {}});
+  if (n.has(6)) sums = sums + n.in(6);
+  const Array made =
+      n.e.convert(sums, DType::f32) * (scale_of(n, 1) * scale_of(n, 4) * n.real("alpha", 1));
+  if (!n.has(7)) return n.set(0, made);
+  n.set(0, quantized(n, made, n.in(7), if_there(n, 8), n.has(8) ? n.in(8).dtype() : n.in(0).dtype(),
+                     1));
+}
+
+// Floats of a product of integers, whose scales and zero points are inputs; `bias` may be null.
+Array real_product(NodeContext& n, const Array& a, const Array& a_scale, const Array& a_zero,
+                   const Array& b, int b_scale, int b_zero, int bias) {
+  const Array sums =
+      n.e.matmul(whole_numbers(n, a, a_zero, -2), whole_numbers(n, b, if_there(n, b_zero), -1));
+  Array made = n.e.convert(sums, DType::f32) * (a_scale * scale_of(n, b_scale));
+  return n.has(bias) ? made + n.in(bias) : made;
+}
+
+void integer_product_as_float(NodeContext& n) {
+  n.set(0, real_product(n, n.in(0), scale_of(n, 2), if_there(n, 4), n.in(1), 3, 5, 6));
+}
+
+void dynamically_quantized_product(NodeContext& n) {
+  NodeContext inner = n.with({n.value(0)}, 11);
+  operators().find("DynamicQuantizeLinear")->second.translate(inner);
+  std::vector<Value>& made = inner.outputs();
+  if (!n.e.status().ok() || made.size() < 3) return;
+  n.set(0, real_product(n, inner.array_of(made[0]), inner.array_of(made[1]),
+                        inner.array_of(made[2]), n.in(1), 2, 3, 4));
+}
+
+// Numbers of a few bits each, the first in the lowest bits of a byte: another `count` along the
+// last dim.
+Array unpacked(Emit& e, const Array& bytes, std::int64_t bits, std::int64_t count) {
+  if (bytes.dtype() != DType::u8 || bytes.rank() == 0) {
+    e.fail("takes packed numbers as bytes");
+    return {};
+  }
+  std::vector<Array> parts;
+  const Array mask = e.scalar(static_cast<double>((1 << bits) - 1), DType::u8);
+  for (std::int64_t low = 0; low < 8; low += bits) {
+    const Array shift = e.scalar(static_cast<double>(low), DType::u8);
+    parts.push_back(
+        e.unsqueeze(e.binary(Opcode::shift_right_logical, bytes, shift) & mask, bytes.rank()));
+  }
+  Sizes dims = bytes.dims();
+  dims.back() *= 8 / bits;
+  if (dims.back() < count) {
+    e.fail("has fewer packed numbers than it says");
+    return {};
+  }
+  const Array all = e.reshape(e.concatenate(parts, bytes.rank()), dims);
+  return e.slice(all, std::ssize(dims) - 1, 0, count);
+}
+
+// A product by weights of a few bits, in blocks with a scale and a zero point of their own.
+void product_of_few_bits(NodeContext& n) {
+  Emit& e = n.e;
+  const Array a = n.in(0);
+  const std::int64_t depth = n.number("K", 0), columns = n.number("N", 0);
+  const std::int64_t bits = n.number("bits", 4), block = n.number("block_size", 0);
+  if (bits != 2 && bits != 4 && bits != 8) {
+    return n.wrong("bits", fmt::format("is {} (must be 2, 4 or 8)", bits));
+  }
+  if (n.has(4)) return e.fail(unimplemented("groups of rows by an index (g_idx)"));
+  if (depth < 1 || columns < 1 || block < 1 || block > (1 << 20) || depth > (1 << 30) ||
+      columns > (1 << 30)) {
+    return n.wrong("block_size", "or K or N is missing or too large");
+  }
+  const std::int64_t blocks = (depth + block - 1) / block;
+  const Array packed = e.reshape(n.in(1), {columns, blocks, block * bits / 8});
+  const DType dtype = a.dtype();
+  Array zero;
+  if (!n.has(3)) {
+    zero = e.scalar(static_cast<double>(1 << (bits - 1)), dtype);
+  } else if (n.in(3).dtype() == DType::u8) {
+    const Array rows = e.reshape(n.in(3), {columns, (blocks * bits + 7) / 8});
+    zero = e.unsqueeze(e.convert(unpacked(e, rows, bits, blocks), dtype), 2);
+  } else {
+    zero = e.reshape(e.convert(n.in(3), dtype), {columns, blocks, 1});
+  }
+  const Array scale = e.reshape(e.convert(n.in(2), dtype), {columns, blocks, 1});
+  const Array each = (e.convert(unpacked(e, packed, bits, block), dtype) - zero) * scale;
+  const Array weights = e.slice(e.reshape(each, {columns, blocks * block}), 1, 0, depth);
+  if (a.rank() < 1 || a.dim(a.rank() - 1) != depth) return e.fail("the rows have not K elements");
+  const Array made = e.dot(a, weights, {{a.rank() - 1}, {1}, {}, {}});
+  n.set(0, n.has(5) ? made + n.in(5) : made);
+}
+
+// The last two dims in the other order.
+Array turned(Emit& e, const Array& x) {
+  if (x.rank() < 2) return x;
+  Sizes order(at(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return e.transpose(x, order);
+}
+
+// The first dim behind the ones that follow, but the last.
+Array batch_first(Emit& e, const Array& x) {
+  if (x.rank() < 3) return x;
+  Sizes order(at(x.rank()));
+  std::iota(order.begin(), order.end(), 1);
+  order[order.size() - 2] = 0;
+  order.back() = x.rank() - 1;
+  return e.transpose(x, order);
+}
+
+void fused_matmul(NodeContext& n) {
+  const auto operand = [&](int i, const char* batch, const char* turns) {
+    const Array x = n.number(batch, 0) != 0 ? batch_first(n.e, n.in(i)) : n.in(i);
+    return n.number(turns, 0) != 0 ? turned(n.e, x) : x;
+  };
+  const Array made =
+      n.e.matmul(operand(0, "transBatchA", "transA"), operand(1, "transBatchB", "transB"));
+  const double alpha = n.real("alpha", 1);
+  n.set(0, alpha == 1 ? made : made * alpha);
+}
+
+// What is fused behind a product, by its name; numbers are `first` and `second`, if any.
+Array activated(NodeContext& n, const Array& x, const std::vector<double>& numbers) {
+  const std::string name = n.text("activation", "");
+  const auto number = [&](std::size_t i, double fallback) {
+    return i < numbers.size() ? numbers[i] : fallback;
+  };
+  const auto scalar = [&](double value) { return n.e.scalar(value, x.dtype()); };
+  const auto between = [&](const Array& y, double low, double high) {
+    return n.e.minimum(n.e.maximum(y, scalar(low)), scalar(high));
+  };
+  if (name.empty()) return x;
+  if (name == "Relu") return n.e.maximum(x, scalar(0));
+  if (name == "Tanh") return tanh(x);
+  if (name == "Sigmoid") return n.e.unary(Opcode::logistic, x);
+  if (name == "LeakyRelu") return n.e.select(x < 0, x * number(0, 0.01F), x);
+  if (name == "Clip") return between(x, number(0, -HUGE_VAL), number(1, HUGE_VAL));
+  if (name == "HardSigmoid") return between(x * number(0, 0.2F) + number(1, 0.5), 0, 1);
+  n.e.fail(unimplemented("activation '" + name + "'"));
+  return {};
+}
+
+void fused_convolution(NodeContext& n) {
+  std::vector<Array> inputs{n.in(0), n.in(1)};
+  if (n.has(2)) inputs.push_back(n.in(2));
+  Array made = standard(n, "Conv", inputs);
+  if (n.has(3)) made = made + n.in(3);
+  n.set(0, activated(n, made, n.reals("activation_params")));
+}
+
+void fused_gemm(NodeContext& n) {
+  std::vector<Array> inputs{n.in(0), n.in(1)};
+  if (n.has(2)) inputs.push_back(n.in(2));
+  std::vector<double> numbers;
+  for (const char* name : {"activation_alpha", "activation_beta"}) {
+    if (n.attribute(name) != nullptr) numbers.push_back(n.real(name, 0));
+  }
+  n.set(0, activated(n, standard(n, "Gemm", inputs), numbers));
+}
+
+Array half_by_tanh(const Array& x) {
+  return x * 0.5 * (1.0 + tanh((x + x * x * x * 0.044715) * std::sqrt(2 / M_PI)));
+}
+
+// Sums of an array, what skips it and a bias, normalized along the last dim; `centers`: by mean and
+// deviation, else by the root of the mean square.
+Handler skip_normalization(bool centers) {
+  return [centers](NodeContext& n) {
+    const int bias = centers ? 4 : 3;
+    Array sum = n.in(0) + n.in(1);
+    if (n.has(bias)) sum = sum + n.in(bias);
+    if (sum.rank() < 1) return n.e.fail("takes no scalars");
+    const Array wide = sum.dtype() == DType::f64 ? sum : n.e.convert(sum, DType::f32);
+    const Sizes last{sum.rank() - 1};
+    const Array x = centers ? wide - n.e.mean(wide, last, true) : wide;
+    const Array square = n.e.mean(x * x, last, true) + n.real("epsilon", 1e-12F);
+    Array made = n.e.convert(x / sqrt(square), sum.dtype()) * n.in(2);
+    if (centers && n.has(3)) made = made + n.in(3);
+    n.set(0, made);
+    if (n.wants(3)) n.set(3, sum);
+  };
+}
+
+// Positions come before the caches, and may be the first row's alone.
+void rotation(NodeContext& n) {
+  const Array x = n.in(0), cosine = n.in(2);
+  Array positions = n.e.convert(n.in(1), DType::s64);
+  if (x.rank() != 3 && x.rank() != 4) return n.e.fail("takes arrays of rank 3 or 4");
+  if (n.number("is_packed_batching", 0) != 0) {
+    return n.e.fail(unimplemented("packed batches"));
+  }
+  const Sizes rows{x.dim(0), x.dim(x.rank() - 2)};
+  if (positions.element_count() == 1 && rows != positions.dims()) {
+    positions = n.e.iota(DType::s64, rows, 1) + n.e.reshape(positions, {});
+  }
+  if (x.rank() == 3 && n.number("num_heads", 0) == 0) {  // as wide as the caches say
+    const std::int64_t depth = 2 * cosine.dim(cosine.rank() - 1);
+    if (x.dim(2) % depth != 0) return n.e.fail("the columns are no number of heads");
+    const std::int64_t heads = x.dim(2) / depth;
+    const Array apart =
+        n.e.transpose(n.e.reshape(x, {rows[0], rows[1], heads, depth}), {0, 2, 1, 3});
+    const Array made = standard(n, "RotaryEmbedding", {apart, cosine, n.in(3), positions}, 23);
+    return n.set(0, n.e.reshape(n.e.transpose(made, {0, 2, 1, 3}), x.dims()));
+  }
+  n.set(0, standard(n, "RotaryEmbedding", {x, cosine, n.in(3), positions}, 23));
+}
+
+}  // namespace
+
+void add_contrib(OpTable& t) {
+  const auto add = [&](const char* name, Handler handler) {
+    t[std::string("com.microsoft:") + name] = {std::move(handler)};
+  };
+  add("QLinearAdd", quantized_binary("Add"));
+  add("QLinearMul", quantized_binary("Mul"));
+  add("QLinearSigmoid", quantized_unary("Sigmoid"));
+  add("QLinearLeakyRelu", quantized_unary("LeakyRelu"));
+  add("QLinearSoftmax", quantized_unary("Softmax"));
+  add("QLinearReduceMean", quantized_unary("ReduceMean"));
+  add("QLinearAveragePool", quantized_pool("AveragePool"));
+  add("QLinearGlobalAveragePool", quantized_pool("GlobalAveragePool"));
+  add("QLinearConcat", quantized_concatenation);
+  add("QLinearWhere", quantized_where);
+  add("QGemm", quantized_gemm);
+  add("DynamicQuantizeMatMul", dynamically_quantized_product);
+  add("MatMulIntegerToFloat", integer_product_as_float);
+  add("MatMulNBits", product_of_few_bits);
+  add("FusedMatMul", fused_matmul);
+  add("FusedConv", fused_convolution);
+  add("FusedGemm", fused_gemm);
+  add("BiasGelu", [](NodeContext& n) { n.set(0, standard(n, "Gelu", {n.in(0) + n.in(1)}, 20)); });
+  add("FastGelu",
+      [](NodeContext& n) { n.set(0, half_by_tanh(n.has(1) ? n.in(0) + n.in(1) : n.in(0))); });
+  add("QuickGelu", [](NodeContext& n) {
+    const Array x = n.in(0);
+    n.set(0, x * n.e.unary(Opcode::logistic, x * n.real("alpha", 1.702F)));
+  });
+  add("SkipLayerNormalization", skip_normalization(true));
+  add("SkipSimplifiedLayerNormalization", skip_normalization(false));
+  add("RotaryEmbedding", rotation);
+  // Of the standard's domain in its files, but not of the standard.
+  t["SimplifiedLayerNormalization"] = {
+      [](NodeContext& n) { n.set(0, standard(n, "RMSNormalization", {n.in(0), n.in(1)}, 23)); }};
+}
+
+}  // namespace plimsoll::onnx

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of com.microsoft beside their formulas.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/import/onnx/one_node.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using ir::DType;
+
+OneNode contrib(const char* op) { return OneNode(op, "com.microsoft", 17); }
+
+using Bytes = std::vector<std::uint8_t>;
+using Floats = std::vector<float>;
+
+ir::Literal scale(float value) { return array<float>({}, {value}); }
+ir::Literal zero(std::uint8_t value) { return array<std::uint8_t>({}, {value}); }
+
+const Bytes kA{0, 100, 128, 200, 255, 77}, kB{255, 3, 128, 90, 1, 200};
+
+double real(std::uint8_t q, double scale, int zero) { return (q - zero) * scale; }
+double byte(double x, double scale, int zero) {
+  return std::clamp(std::nearbyint(x / scale) + zero, 0.0, 255.0);
+}
+
+TEST(OnnxContrib, QuantizedOperatorsAreThoseOfFloatsBetweenTheirScales) {
+  const ir::Dims dims{2, 3};
+  const auto binary = [&](const char* op) {
+    OneNode made = contrib(op);
+    made.input(array(dims, kA)).input(scale(0.02F)).input(zero(100));
+    made.input(array(dims, kB)).input(scale(0.03F)).input(zero(120));
+    made.input(scale(0.05F)).input(zero(110));
+    return made.result(DType::u8);
+  };
+  std::vector<double> sums, products, shares, leaky;
+  for (std::size_t i = 0; i < kA.size(); ++i) {
+    const double a = real(kA[i], 0.02, 100), b = real(kB[i], 0.03, 120);
+    sums.push_back(byte(a + b, 0.05, 110));
+    products.push_back(byte(a * b, 0.05, 110));
+    shares.push_back(byte(1 / (1 + std::exp(-a)), 1.0 / 256, 0));
+    leaky.push_back(byte(a < 0 ? a * 0.1 : a, 0.02, 10));
+  }
+  expect_near(binary("QLinearAdd"), dims, sums, 0);
+  expect_near(binary("QLinearMul"), dims, products, 0);
+  OneNode sigmoid = contrib("QLinearSigmoid");
+  sigmoid.input(array(dims, kA)).input(scale(0.02F)).input(zero(100));
+  sigmoid.input(scale(1.0F / 256)).input(zero(0));
+  expect_near(sigmoid.result(DType::u8), dims, shares, 0);
+  OneNode slope = contrib("QLinearLeakyRelu");
+  slope.input(array(dims, kA)).input(scale(0.02F)).input(zero(100));
+  slope.input(scale(0.02F)).input(zero(10)).with(real_attribute("alpha", 0.1F));
+  expect_near(slope.result(DType::u8), dims, leaky, 0);
+}
+
+TEST(OnnxContrib, QuantizedArraysAreConcatenatedChosenAndPooled) {
+  OneNode both = contrib("QLinearConcat");
+  both.input(scale(0.05F)).input(zero(110));
+  both.input(array<std::uint8_t>({1, 2}, {0, 200})).input(scale(0.02F)).input(zero(100));
+  both.input(array<std::uint8_t>({1, 1}, {77})).input(scale(0.03F)).input(zero(120));
+  both.with(attribute("axis", 1));
+  expect_near(both.result(DType::u8), {1, 3},
+              {byte(real(0, 0.02, 100), 0.05, 110), byte(real(200, 0.02, 100), 0.05, 110),
+               byte(real(77, 0.03, 120), 0.05, 110)},
+              0);
+  OneNode chosen = contrib("QLinearWhere");
+  chosen.input(ir::Literal::array<bool>({2}, std::array{true, false}));
+  chosen.input(array<std::uint8_t>({2}, {50, 60})).input(scale(0.02F)).input(zero(100));
+  chosen.input(array<std::uint8_t>({2}, {70, 80})).input(scale(0.03F)).input(zero(120));
+  chosen.input(scale(0.05F)).input(zero(110));
+  expect_near(chosen.result(DType::u8), {2},
+              {byte(real(50, 0.02, 100), 0.05, 110), byte(real(80, 0.03, 120), 0.05, 110)}, 0);
+  const std::vector<double> means{byte((real(0, 0.02, 100) + real(200, 0.02, 100)) / 2, 0.02, 90),
+                                  byte((real(10, 0.02, 100) + real(30, 0.02, 100)) / 2, 0.02, 90)};
+  for (const bool channels_last : {false, true}) {
+    OneNode pool = contrib("QLinearGlobalAveragePool");
+    pool.input(channels_last ? array<std::uint8_t>({1, 1, 2, 2}, {0, 10, 200, 30})
+                             : array<std::uint8_t>({1, 2, 1, 2}, {0, 200, 10, 30}));
+    pool.input(scale(0.02F)).input(zero(100)).input(scale(0.02F)).input(zero(90));
+    pool.with(attribute("channels_last", std::int64_t{channels_last}));
+    const ir::Dims dims = channels_last ? ir::Dims{1, 1, 1, 2} : ir::Dims{1, 2, 1, 1};
+    expect_near(pool.result(DType::u8), dims, means, 0);
+  }
+}
+
+TEST(OnnxContrib, ProductsOfIntegersAreScaledByTheirColumns) {
+  OneNode gemm = contrib("QGemm");
+  gemm.input(array<std::uint8_t>({1, 2}, {130, 120})).input(scale(0.5F)).input(zero(128));
+  gemm.input(array<std::int8_t>({2, 2}, {1, -2, 3, 4})).input(array<float>({2}, {1, 0.25F}));
+  gemm.input(array<std::int8_t>({2}, {0, 1})).input(array<std::int32_t>({2}, {7, -7}));
+  gemm.with(attribute("transB", 1));
+  // Rows of the second are columns, the second of them one too high: (2, 3).
+  expect_near(gemm.result(DType::f32), {1, 2},
+              {(2 * 1 - 8 * -2 + 7) * 0.5, (2 * 2 - 8 * 3 - 7) * 0.5 * 0.25}, 1e-6);
+  OneNode floats = contrib("MatMulIntegerToFloat");
+  floats.input(array<std::uint8_t>({1, 2}, {130, 120})).input(array<std::uint8_t>({2, 1}, {9, 5}));
+  floats.input(scale(0.5F)).input(scale(2)).input(zero(128)).input(zero(4));
+  floats.input(array<float>({1}, {100}));
+  expect_near(floats.result(DType::f32), {1, 1}, {2 * 5 - 8 * 1 + 100}, 1e-6);
+  OneNode dynamic = contrib("DynamicQuantizeMatMul");
+  dynamic.input(array<float>({1, 2}, {0, 2.55F})).input(array<std::uint8_t>({2, 1}, {9, 5}));
+  dynamic.input(scale(2)).input(zero(4));
+  expect_near(dynamic.result(DType::f32), {1, 1}, {2.55 * 2}, 1e-5);
+}
+
+// 4 bits: the first of two in the low half of a byte; zero points packed alike, or floats.
+TEST(OnnxContrib, WeightsOfFewBitsAreUnpackedByBlocks) {
+  const Floats x{1, 2, 3};
+  OneNode four = contrib("MatMulNBits");
+  four.input(array<float>({1, 3}, x));
+  four.input(array<std::uint8_t>({1, 2, 1}, {0x21, 0x0f}));                          // 1, 2 | 15
+  four.input(array<float>({2}, {0.5F, 2})).input(array<std::uint8_t>({1}, {0x31}));  // 1 | 3
+  for (const auto& [name, value] :
+       std::map<std::string, std::int64_t>{{"K", 3}, {"N", 1}, {"bits", 4}, {"block_size", 2}}) {
+    four.with(attribute(name, value));
+  }
+  expect_near(four.result(DType::f32), {1, 1}, {(1 - 1) * 0.5 + 2 * (2 - 1) * 0.5 + 3 * 12 * 2.0},
+              1e-6);
+  OneNode eight = contrib("MatMulNBits");
+  eight.input(array<float>({1, 3}, x)).input(array<std::uint8_t>({1, 1, 4}, {129, 127, 0, 9}));
+  eight.input(array<float>({1}, {0.5F}));
+  for (const auto& [name, value] :
+       std::map<std::string, std::int64_t>{{"K", 3}, {"N", 1}, {"bits", 8}, {"block_size", 4}}) {
+    eight.with(attribute(name, value));
+  }
+  expect_near(eight.result(DType::f32), {1, 1}, {(1 - 2 - 3 * 128) * 0.5}, 1e-6);
+  EXPECT_NE(contrib("MatMulNBits")
+                .input(array<float>({1, 3}, x))
+                .input(array<std::uint8_t>({1, 1, 4}, {0, 0, 0, 0}))
+                .input(array<float>({1}, {1}))
+                .with(attribute("bits", 3))
+                .error(DType::f32)
+                .find("bits"),
+            std::string::npos);
+}
+
+TEST(OnnxContrib, FusedOperatorsDoOneBehindTheOther) {
+  OneNode product = contrib("FusedMatMul");
+  product.input(array<float>({2, 1}, {1, 2})).input(array<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
+  product.with(attribute("transA", 1)).with(attribute("transB", 1));
+  product.with(real_attribute("alpha", 0.5F));
+  expect_near(product.result(DType::f32), {1, 3}, {2.5, 5.5, 8.5}, 1e-6);
+  OneNode convolution = contrib("FusedConv");
+  convolution.input(array<float>({1, 1, 2, 2}, {1, -2, 3, -4}));
+  convolution.input(array<float>({1, 1, 1, 1}, {2})).input(array<float>({1}, {1}));
+  convolution.input(array<float>({1, 1, 2, 2}, {0, 1, 2, 20}));
+  convolution.with(text_attribute("activation", "Relu"));
+  expect_near(convolution.result(DType::f32), {1, 1, 2, 2}, {3, 0, 9, 13}, 1e-6);
+  OneNode unknown = contrib("FusedConv");
+  unknown.input(array<float>({1, 1, 1, 1}, {1})).input(array<float>({1, 1, 1, 1}, {2}));
+  unknown.with(text_attribute("activation", "Elsewhere"));
+  EXPECT_NE(unknown.error(DType::f32).find("'Elsewhere'"), std::string::npos);
+}
+
+TEST(OnnxContrib, NormalizesSums) {
+  const auto row = [](const Floats& values) { return array<float>({1, 2}, values); };
+  OneNode centered = contrib("SkipLayerNormalization");
+  centered.input(row({1, 2})).input(row({2, 3})).input(array<float>({2}, {2, 3}));
+  centered.input(array<float>({2}, {1, 1})).with(real_attribute("epsilon", 0));
+  expect_near(centered.result(DType::f32), {1, 2}, {1 - 2, 1 + 3}, 1e-5);
+  expect_near(centered.result(DType::f32, 3), {1, 2}, {3, 5}, 0);
+  OneNode root = contrib("SkipSimplifiedLayerNormalization");
+  root.input(row({1, 2})).input(row({2, 2})).input(array<float>({2}, {2, 3}));
+  root.with(real_attribute("epsilon", 0));
+  expect_near(root.result(DType::f32), {1, 2}, {2 * 3 / std::sqrt(12.5), 3 * 4 / std::sqrt(12.5)},
+              1e-5);
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
