@@ -14,9 +14,11 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr std::size_t kMostBoxes = 16;
-// Below so many elements a phase more costs as much as what it saves.
-constexpr std::int64_t kFewElements = 4096;
+// A kernel's code grows with them; without them every element is loaded from every operand.
+constexpr std::size_t kMostBoxes = 64;
+// Below so many elements a phase more costs as much as what it saves; that is of a few boxes, and
+// of many each takes a share of it.
+constexpr std::int64_t kFewElements = 4096, kFewInABox = kFewElements / 16;
 // Rows below are short; a quarter of the elements may be in such.
 constexpr std::int64_t kShortRow = 16;
 
@@ -128,6 +130,7 @@ std::vector<Box> boxes_of(const KernelGraph& graph, const LoopNest& nest) {
   }
   std::vector<Box> boxes;
   if (!cut(graph, collector.found(), std::move(whole), boxes) || boxes.size() == 1) return {};
+  if (elements < std::ssize(boxes) * kFewInABox) return {};
   std::int64_t in_short_rows = 0;
   for (const Box& box : boxes) {
     const std::int64_t length = box.end.back() - box.begin.back();

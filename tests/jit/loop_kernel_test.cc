@@ -233,6 +233,30 @@ TEST(LoopKernel, CutsLoopsWhereAnotherPieceBegins) {
   }
 }
 
+// As in networks whose layers read all layers before them.
+TEST(LoopKernel, CutsLoopsOverManyPiecesWhileThereIsEnoughOfEach) {
+  const auto text = [](int rows, int pieces) {
+    const std::string count = std::to_string(rows), wide = std::to_string(16 * pieces);
+    const std::string result = "f32[" + count + "," + wide + "]";
+    const std::string input = "f32[" + count + ",64] parameter(0)\n";
+    std::string made = "f { x = " + input, names;
+    for (int i = 0; i < pieces; ++i) {
+      const std::string n = std::to_string(i), first = std::to_string(i % 40);
+      made += " s" + n + " = f32[" + count + ",16] slice(x), slice={[0:" + count + "], [" + first +
+              ":" + std::to_string(i % 40 + 16) + "]}\n";
+      names += (i == 0 ? "s" : ", s") + n;
+    }
+    return made + " c = " + result + " concatenate(" + names +
+           "), dimensions={1}\n ROOT r = " + result + " negate(c) }\nENTRY e { x = " + input +
+           " ROOT r = " + result + " fusion(x), kind=kLoop, calls=f }";
+  };
+  for (const auto& [rows, pieces, count] :
+       {std::tuple{20, 25, 25}, {16, 64, 64}, {15, 64, 1}, {100, 65, 1}}) {
+    check(text(rows, pieces));
+    EXPECT_EQ(phase_count(text(rows, pieces)), static_cast<std::size_t>(count)) << pieces;
+  }
+}
+
 // A kernel's first phase, and how many elements of the result are written after each cut of it.
 struct Units {
   device::KernelPhase phase;
