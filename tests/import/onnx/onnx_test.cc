@@ -135,6 +135,44 @@ TEST(Onnx, ConvolutionsOfOneElementAreProducts) {
   }
 }
 
+// Of 3 x 3 elements, four apart, over 4 x 6 only the middle row meets data; the first of three
+// columns does at the last place alone, so it stays.
+TEST(Onnx, FiltersLoseTheElementsThatMeetPaddingAlone) {
+  GraphParts parts;
+  parts.inputs = {value_info("x", kFloat, {"1", "1", "4", "6"}),
+                  value_info("w", kFloat, {"1", "1", "3", "3"})};
+  parts.nodes = {node("Conv", {"x", "w"}, {"y"},
+                      {attribute("dilations", std::vector<std::int64_t>{4, 5}),
+                       attribute("pads", std::vector<std::int64_t>{4, 5, 4, 5})})};
+  parts.outputs = {value_info("y", kFloat, {"1", "1", "4", "6"})};
+  const auto module = import::read_program(model(parts), "m.onnx");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  for (const auto& instruction : (*module)->entry()->instructions()) {
+    if (instruction->opcode() != ir::Opcode::convolution) continue;
+    EXPECT_EQ(instruction->operand(1)->shape().dims(), (ir::Dims{1, 1, 1, 3}));
+  }
+  std::vector<float> x, w;
+  for (int i = 0; i < 24; ++i) x.push_back(static_cast<float>(i % 7) - 3);
+  for (int i = 0; i < 9; ++i) w.push_back(static_cast<float>(i + 1));
+  const auto y =
+      ir::interpret(**module, std::vector{floats({1, 1, 4, 6}, x), floats({1, 1, 3, 3}, w)});
+  ASSERT_TRUE(y.ok()) << y.status().to_string();
+  for (std::int64_t row = 0; row < 4; ++row) {
+    for (std::int64_t column = 0; column < 6; ++column) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < 3; ++i) {
+        for (std::int64_t j = 0; j < 3; ++j) {
+          const std::int64_t r = row + 4 * i - 4, c = column + 5 * j - 5;
+          if (r < 0 || r >= 4 || c < 0 || c >= 6) continue;
+          sum += double{x[static_cast<std::size_t>(6 * r + c)]} *
+                 w[static_cast<std::size_t>(3 * i + j)];
+        }
+      }
+      EXPECT_EQ(y->at(6 * row + column), sum) << row << " " << column;
+    }
+  }
+}
+
 // A recurrent layer of 3 steps, 2 sequences and 4 hidden numbers, whose parameters are inputs.
 std::unique_ptr<ir::Module> recurrent(const char* op, std::int64_t gates, const char* direction) {
   const bool both = std::string_view(direction) == "bidirectional";
