@@ -124,6 +124,27 @@ TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
   EXPECT_GT(pooled, 600);
 }
 
+// Small planes of 16-bit floats become f32 as a whole, large ones element by element.
+TEST(WindowKernels, PlanesOf16BitFloatsOfEverySizeAreTheInterpreters) {
+  for (const ir::DType dtype : {ir::DType::f16, ir::DType::bf16}) {
+    for (const std::int64_t side : {40, 200}) {
+      Pooling p;
+      p.channels_last = false;
+      p.channels = 2;
+      p.height = p.width = side;
+      p.rows.size = p.columns.size = 3;
+      p.rows.stride = p.columns.stride = 2;
+      p.rows.padding_low = 1;
+      const WindowProgram program = pool(p, ir::Opcode::maximum, dtype);
+      ASSERT_NE(program.pooled, nullptr);
+      ir::Literal init(ir::Shape(dtype, {}));
+      init.set(0, -HUGE_VAL);
+      expect_same_as_interpreter(*program.pooled,
+                                 {addends(program.operand->shape(), 5, true), init});
+    }
+  }
+}
+
 // Around the numbers of lines and of elements that go on together.
 TEST(WindowKernels, RunningSumsAreTheInterpretersAtEverySize) {
   for (const char* dtype : {"f32", "bf16", "s32", "f64"}) {

@@ -188,9 +188,12 @@ class ReduceWindow final : public KernelBase {
     for (const WindowAxisGeometry& axis : geometry_.axes) taps_ *= axis.window.size;
     chunks_ = (geometry_.lanes + kLanes - 1) / kLanes;
     find_scan();
-    if (scan_axis_ < 0 && dtypes_[0] == ir::DType::f32 &&
+    const bool is_half = dtypes_[0] == ir::DType::f16 || dtypes_[0] == ir::DType::bf16;
+    if (scan_axis_ < 0 && (dtypes_[0] == ir::DType::f32 || is_half) &&
         (combiner_ == Combiner::add || combiner_ == Combiner::maximum)) {
       rows_ = WindowRows::make(geometry_);
+      // With lanes a whole plane is more than what a window of it takes.
+      if (is_half && rows_ && (geometry_.lanes > 1 || !rows_->has_small_planes())) rows_.reset();
     }
   }
 
@@ -200,7 +203,13 @@ class ReduceWindow final : public KernelBase {
       return ok_status();
     }
     if (rows_) {
-      run_rows(arguments);
+      if (dtypes_[0] == ir::DType::f16) {
+        run_rows<Float16>(arguments);
+      } else if (dtypes_[0] == ir::DType::bf16) {
+        run_rows<Bfloat16>(arguments);
+      } else {
+        run_rows<float>(arguments);
+      }
       return ok_status();
     }
     ir::visit_dtype(dtypes_[0], [&](auto zero) {
@@ -257,18 +266,23 @@ class ReduceWindow final : public KernelBase {
     });
   }
 
-  // The common reducers over f32, a row of results at a time.
+  // The common reducers over floats, a row of results at a time.
+  template <typename T>
   void run_rows(const device::KernelArguments& arguments) const {
     if (outputs_ == 0 || geometry_.lanes == 0) return;
-    const auto* in = static_cast<const float*>(arguments.inputs[0]);
-    const float init = *static_cast<const float*>(arguments.inputs[1]);
-    auto* out = static_cast<float*>(arguments.outputs[0]);
+    const auto* in = static_cast<const T*>(arguments.inputs[0]);
+    const auto init = static_cast<float>(*static_cast<const T*>(arguments.inputs[1]));
+    auto* out = static_cast<T*>(arguments.outputs[0]);
     const std::int64_t grain =
         std::max<std::int64_t>(1, 65536 / (taps_ * rows_->elements_per_row() + 16));
     const auto fold =
         combiner_ == Combiner::add ? WindowRows::Fold::sum : WindowRows::Fold::maximum;
     device::parallel_for(rows_->count(), grain, [&](std::int64_t begin, std::int64_t end) {
-      rows_->run(fold, in, out, init, begin, end);
+      if constexpr (kIsHalf<T>) {
+        rows_->run_narrow(fold, in, out, init, begin, end);
+      } else {
+        rows_->run(fold, in, out, init, begin, end);
+      }
     });
   }
 

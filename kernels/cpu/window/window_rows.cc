@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/cpu/vector_loops.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::kernels {
@@ -14,6 +15,11 @@ constexpr std::int64_t kMaxOffsets = std::int64_t{1} << 20;
 // is read unused.
 constexpr std::int64_t kShortestPhaseRow = 4;
 constexpr std::int64_t kMostPhases = 8;
+
+void widen(const Float16* from, float* to, std::int64_t count) { from_f16(from, to, count); }
+void widen(const Bfloat16* from, float* to, std::int64_t count) { from_bf16(from, to, count); }
+void narrow(const float* from, Float16* to, std::int64_t count) { to_f16(from, to, count); }
+void narrow(const float* from, Bfloat16* to, std::int64_t count) { to_bf16(from, to, count); }
 
 }  // namespace
 
@@ -53,6 +59,13 @@ std::optional<WindowRows> WindowRows::make(const WindowGeometry& geometry) {
   }
   rows.row_offsets_.push_back(static_cast<std::int64_t>(rows.offsets_.size()));
   if (rows.lanes_ == 1) rows.lay_out_phases();
+  const auto span = [&](const std::vector<std::int64_t>& starts, std::int64_t size,
+                        std::int64_t stride) {
+    const std::int64_t last = starts.empty() ? 0 : *std::max_element(starts.begin(), starts.end());
+    return size == 0 ? 0 : last + (size - 1) * stride + rows.lanes_;
+  };
+  rows.in_span_ = span(rows.offsets_, rows.axis_.in_size, rows.axis_.in_stride);
+  rows.out_span_ = span(rows.row_out_, rows.axis_.out_size, rows.axis_.out_stride);
   return rows;
 }
 
@@ -79,29 +92,8 @@ void WindowRows::lay_out_phases() {
   phase_stride_ = phase_front_ + std::max(length, axis_.out_size + most) + kWidest;
 }
 
-void WindowRows::run(Fold fold, const float* in, float* out, float init, std::int64_t begin,
-                     std::int64_t end) const {
-  const std::int64_t stride = axis_.window.stride;
-  std::vector<float> phases;
-  if (lanes_ == 1 && axis_.out_size >= kShortestPhaseRow && stride <= kMostPhases)
-    phases.resize(at(most_offsets_ * stride * phase_stride_));
-  std::vector<std::int64_t> flat(
-      at(most_offsets_ * std::max<std::int64_t>(1, std::min(axis_.window.size, axis_.in_size))));
-  const RowPlan plan{lanes_,
-                     axis_.in_size,
-                     axis_.in_stride,
-                     axis_.out_size,
-                     axis_.out_stride,
-                     stride,
-                     axis_.taps.data(),
-                     row_out_.data(),
-                     row_offsets_.data(),
-                     offsets_.data(),
-                     row_taps_.data(),
-                     row_taps_.data() + row_taps_.size(),
-                     phase_front_,
-                     phase_stride_};
-  const auto loop = fold == Fold::sum ? sum_rows : maximum_rows;
+template <typename Body>
+void WindowRows::for_planes(std::int64_t begin, std::int64_t end, const Body& body) const {
   const std::int64_t per_plane = rows_per_plane();
   while (begin < end) {
     std::int64_t rest = begin / per_plane, in_at = 0, out_at = 0;
@@ -112,10 +104,78 @@ void WindowRows::run(Fold fold, const float* in, float* out, float init, std::in
       rest /= plane_axes_[d].in_size;
     }
     const std::int64_t rows = std::min(per_plane - first, end - begin);
-    loop(plan, {in + in_at, out + out_at, init, first, first + rows, flat.data(),
-                phases.empty() ? nullptr : phases.data()});
+    body(in_at, out_at, first, first + rows);
     begin += rows;
   }
 }
+
+class WindowRows::Runner {
+ public:
+  Runner(const WindowRows& rows, Fold fold, float init)
+      : plan_{rows.lanes_,
+              rows.axis_.in_size,
+              rows.axis_.in_stride,
+              rows.axis_.out_size,
+              rows.axis_.out_stride,
+              rows.axis_.window.stride,
+              rows.axis_.taps.data(),
+              rows.row_out_.data(),
+              rows.row_offsets_.data(),
+              rows.offsets_.data(),
+              rows.row_taps_.data(),
+              rows.row_taps_.data() + rows.row_taps_.size(),
+              rows.phase_front_,
+              rows.phase_stride_},
+        is_sum_(fold == Fold::sum),
+        init_(init),
+        flat_(at(rows.most_offsets_ *
+                 std::max<std::int64_t>(1, std::min(rows.axis_.window.size, rows.axis_.in_size)))) {
+    const std::int64_t stride = rows.axis_.window.stride;
+    if (rows.lanes_ == 1 && rows.axis_.out_size >= kShortestPhaseRow && stride <= kMostPhases)
+      phases_.resize(at(rows.most_offsets_ * stride * rows.phase_stride_));
+  }
+  void run(const float* in, float* out, std::int64_t first, std::int64_t last) {
+    const Rows rows{
+        in, out, init_, first, last, flat_.data(), phases_.empty() ? nullptr : phases_.data()};
+    is_sum_ ? sum_rows(plan_, rows) : maximum_rows(plan_, rows);
+  }
+
+ private:
+  RowPlan plan_;
+  bool is_sum_;
+  float init_;
+  std::vector<std::int64_t> flat_;
+  std::vector<float> phases_;
+};
+
+void WindowRows::run(Fold fold, const float* in, float* out, float init, std::int64_t begin,
+                     std::int64_t end) const {
+  Runner runner(*this, fold, init);
+  for_planes(begin, end,
+             [&](std::int64_t in_at, std::int64_t out_at, std::int64_t first, std::int64_t last) {
+               runner.run(in + in_at, out + out_at, first, last);
+             });
+}
+
+template <typename T>
+void WindowRows::run_narrow(Fold fold, const T* in, T* out, float init, std::int64_t begin,
+                            std::int64_t end) const {
+  Runner runner(*this, fold, init);
+  std::vector<float> wide_in(at(in_span_)), wide_out(at(out_span_));
+  const std::int64_t length = axis_.out_size * lanes_;
+  for_planes(begin, end,
+             [&](std::int64_t in_at, std::int64_t out_at, std::int64_t first, std::int64_t last) {
+               widen(in + in_at, wide_in.data(), in_span_);
+               runner.run(wide_in.data(), wide_out.data(), first, last);
+               for (std::int64_t row = first; row < last; ++row) {
+                 const std::int64_t begins = row_out_[at(row)];
+                 narrow(wide_out.data() + begins, out + out_at + begins, length);
+               }
+             });
+}
+template void WindowRows::run_narrow(Fold, const Float16*, Float16*, float, std::int64_t,
+                                     std::int64_t) const;
+template void WindowRows::run_narrow(Fold, const Bfloat16*, Bfloat16*, float, std::int64_t,
+                                     std::int64_t) const;
 
 }  // namespace plimsoll::kernels

@@ -31,12 +31,25 @@ class WindowRows {
   // Thread-safe.
   void run(Fold fold, const float* in, float* out, float init, std::int64_t begin,
            std::int64_t end) const;
+  // The same of 16-bit floats, which become f32 a plane at a time: the bits of folds in f32 that
+  // are rounded at the end. Precondition: planes are small (a host's cache holds them).
+  bool has_small_planes() const { return in_span_ <= kSmallPlane && out_span_ <= kSmallPlane; }
+  template <typename T>
+  void run_narrow(Fold fold, const T* in, T* out, float init, std::int64_t begin,
+                  std::int64_t end) const;
 
  private:
   WindowRows(const WindowGeometry& geometry, WindowAxisGeometry axis)
       : axis_(std::move(axis)), lanes_(geometry.lanes) {}
+  static constexpr std::int64_t kSmallPlane = 1 << 14;
   std::int64_t rows_per_plane() const { return static_cast<std::int64_t>(row_out_.size()); }
   void lay_out_phases();
+  // Calls body(in, out, first, last) for the rows [begin, end) plane by plane: where the plane
+  // begins in both arrays, and which of its rows it is about.
+  template <typename Body>
+  void for_planes(std::int64_t begin, std::int64_t end, const Body& body) const;
+  // Runs rows of one plane after the other.
+  class Runner;
 
   WindowAxisGeometry axis_;  // the innermost
   std::int64_t lanes_;
@@ -49,6 +62,7 @@ class WindowRows {
 
   std::vector<RowTap> row_taps_;
   std::int64_t phase_front_ = 0, phase_stride_ = 0;  // elements before a phase's first; of a phase
+  std::int64_t in_span_ = 0, out_span_ = 0;          // from a plane's first element to its last
 };
 
 }  // namespace plimsoll::kernels
