@@ -81,7 +81,8 @@ Result<bool> inline_fusions(ir::Module& module,
 // the images are permuted into the order in which kernels read them.
 Result<bool> assign_layouts(ir::Module& module);
 // Products whose result is only read transposed become the transposed products: operands change
-// sides. A library may add up otherwise for these.
+// sides. Matrices that are only transposed for products are read by these as they were before. A
+// library may add up otherwise for both.
 Result<bool> turn_products(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.

@@ -46,8 +46,8 @@ const PassInfo kLayouts = {
     whatever_the_speeds(assign_layouts)};
 const PassInfo kTurnProducts = {
     "turn-products",
-    "Computes products that are read transposed as transposed (compiled sums round otherwise than "
-    "as written)",
+    "Computes products of what is transposed, or that are read transposed, without the transposes "
+    "(compiled sums round otherwise than as written)",
     whatever_the_speeds(turn_products)};
 const PassInfo kSliceOperands = {"slice-operands",
                                  "Products in loops read slices of their operands where they lie",

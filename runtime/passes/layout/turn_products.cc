@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/index.h"
 #include "runtime/passes/passes.h"
@@ -14,6 +16,12 @@
 //
 // Example: dot f32[m,n] of a f32[k,m] and b f32[k,n] over k, transposed to [n,m], is the dot of b
 // and a over k.
+//
+// For the same reason an operand that is only transposed for products is read as it was before:
+// x w^T, of weights that are kept the other way round, makes no copy of w.
+//
+// Example: dot of x f32[m,k] and the transpose of w f32[n,k] over dims 1 and 0 is the dot of x and
+// w over dims 1 and 1.
 
 namespace plimsoll::passes {
 namespace {
@@ -61,8 +69,74 @@ Instruction* turn_product(Rewriter& rewriter, Instruction& transpose) {
                       std::move(attributes));
 }
 
+using Dims = std::vector<std::int64_t>;
+
+// The dims of a dot's operand by what the dot does with them.
+struct OperandDims {
+  Dims ir::DotDimensions::* batch;
+  Dims ir::DotDimensions::* contracting;
+};
+
+constexpr OperandDims kOperands[] = {
+    {&ir::DotDimensions::lhs_batch, &ir::DotDimensions::lhs_contracting},
+    {&ir::DotDimensions::rhs_batch, &ir::DotDimensions::rhs_contracting}};
+
+// The operand is a batch of matrices whose rows and columns alone a transpose exchanged. Others
+// would be read in strides, or copied.
+bool is_turned_matrix(const Instruction& dot, int index) {
+  if (dot.opcode() != Opcode::dot || dot.attributes().dot == nullptr) return false;
+  const Instruction& operand = *dot.operand(index);
+  if (operand.opcode() != Opcode::transpose) return false;
+  const std::int64_t rank = operand.shape().rank();
+  const Dims& batch = (*dot.attributes().dot).*kOperands[index].batch;
+  const Dims& contracting = (*dot.attributes().dot).*kOperands[index].contracting;
+  const auto batch_dims = std::ssize(batch);
+  if (rank != batch_dims + 2 || contracting.size() != 1) return false;
+  const auto& from = operand.attributes().dimensions;
+  for (std::int64_t d = 0; d < batch_dims; ++d) {
+    if (batch[at(d)] != d || from[at(d)] != d) return false;
+  }
+  return from[at(batch_dims)] == batch_dims + 1 && from[at(batch_dims + 1)] == batch_dims;
+}
+
+// No other reader asks for the transposed array, which would be made beside what it is made of.
+bool is_for_products_alone(const Instruction& transpose) {
+  if (&transpose == transpose.parent()->root()) return false;
+  for (const Instruction* user : transpose.users()) {
+    for (int i = 0; i < std::ssize(user->operands()); ++i) {
+      if (user->operand(i) != &transpose) continue;
+      if (i > 1 || !is_turned_matrix(*user, i)) return false;
+    }
+  }
+  return true;
+}
+
+Instruction* read_untransposed(Rewriter& rewriter, Instruction& dot) {
+  if (dot.opcode() != Opcode::dot) return nullptr;
+  std::vector<Instruction*> operands = {dot.operand(0), dot.operand(1)};
+  std::shared_ptr<ir::DotDimensions> dims;
+  for (int i = 0; i < 2; ++i) {
+    if (!is_turned_matrix(dot, i) || !is_for_products_alone(*dot.operand(i))) continue;
+    if (dims == nullptr) dims = std::make_shared<ir::DotDimensions>(*dot.attributes().dot);
+    std::int64_t& contracting = ((*dims).*kOperands[i].contracting).front();
+    contracting = dot.operand(i)->attributes().dimensions[at(contracting)];
+    operands[at(i)] = dot.operand(i)->operand(0);
+  }
+  if (dims == nullptr) return nullptr;
+  ir::Attributes attributes = dot.attributes();
+  attributes.dot = std::move(dims);
+  return rewriter.add(Opcode::dot, dot.shape(), std::move(operands), std::move(attributes));
+}
+
+Instruction* without_transposes(Rewriter& rewriter, Instruction& at) {
+  Instruction* const turned = turn_product(rewriter, at);
+  return turned != nullptr ? turned : read_untransposed(rewriter, at);
+}
+
 }  // namespace
 
-Result<bool> turn_products(ir::Module& module) { return sweep_programs(module, turn_product); }
+Result<bool> turn_products(ir::Module& module) {
+  return sweep_programs(module, without_transposes);
+}
 
 }  // namespace plimsoll::passes
