@@ -111,27 +111,45 @@ PLIMSOLL_INLINE void transform_all(const FourierStage& stage, const ComplexLines
   }
 }
 
-// Any radix, by its square.
+// Any odd radix r, by the square of h = (r - 1) / 2: numbers j and r - j meet the same cosines, and
+// sines of opposite signs, and so do results k and r - k. Each is read once: they lie far apart.
 template <typename V>
-PLIMSOLL_INLINE void transform_slowly(const FourierStage& stage, const ComplexLines& x,
-                                      const ComplexLines& y, std::int64_t stride, std::int64_t p,
-                                      std::int64_t q) {
-  const std::int64_t radix = stage.radix;
-  for (std::int64_t k = 0; k < radix; ++k) {
-    Number<V> sum = Number<V>::load(x, stride * p + q);
-    std::int64_t turn = 0;  // j * k modulo the radix
-    for (std::int64_t j = 1; j < radix; ++j) {
+PLIMSOLL_INLINE void transform_odd(const FourierStage& stage, const ComplexLines& x,
+                                   const ComplexLines& y, std::int64_t stride, std::int64_t p,
+                                   std::int64_t q) {
+  constexpr std::int64_t kMostPairs = (kLargestFourierRadix - 1) / 2;
+  const std::int64_t radix = stage.radix, pairs = (radix - 1) / 2;
+  const auto read = [&](std::int64_t j) {
+    return Number<V>::load(x, stride * (p + stage.count * j) + q);
+  };
+  const auto write = [&](std::int64_t k, Number<V> number) {
+    if (k > 0 && stage.count > 1) {
+      const std::size_t twiddle = static_cast<std::size_t>(p * (radix - 1) + k - 1);
+      number = number.times(stage.re[twiddle], stage.im[twiddle]);
+    }
+    number.store(y, stride * (radix * p + k) + q);
+  };
+  const Number<V> first = read(0);
+  Number<V> sums[kMostPairs], differences[kMostPairs], all = first;
+  for (std::int64_t j = 0; j < pairs; ++j) {
+    const Number<V> a = read(j + 1), b = read(radix - 1 - j);
+    sums[j] = a + b;
+    differences[j] = a - b;
+    all = all + sums[j];
+  }
+  write(0, all);
+  for (std::int64_t k = 1; k <= pairs; ++k) {
+    Number<V> rest = first, turned = {};
+    std::int64_t turn = 0;  // (j + 1) * k modulo the radix
+    for (std::int64_t j = 0; j < pairs; ++j) {
       turn += k;
       if (turn >= radix) turn -= radix;
       const std::size_t root = static_cast<std::size_t>(turn);
-      sum = sum + Number<V>::load(x, stride * (p + stage.count * j) + q)
-                      .times(stage.root_re[root], stage.root_im[root]);
+      rest = rest + sums[j].times(stage.root_re[root]);
+      turned = turned + differences[j].times(stage.root_im[root]);
     }
-    if (k > 0 && stage.count > 1) {
-      const std::size_t twiddle = static_cast<std::size_t>(p * (radix - 1) + k - 1);
-      sum = sum.times(stage.re[twiddle], stage.im[twiddle]);
-    }
-    sum.store(y, stride * (radix * p + k) + q);
+    write(k, rest.plus_i(turned));
+    write(radix - k, rest.minus_i(turned));
   }
 }
 
@@ -152,9 +170,9 @@ PLIMSOLL_CLONES void run_stage(const FourierStage& stage, const ComplexLines& x,
   for (std::int64_t p = 0; p < stage.count; ++p) {
     std::int64_t q = 0;
     for (; q + 8 <= stride; q += 8) {
-      transform_slowly<EightDoubles>(stage, x, y, stride, p, q);
+      transform_odd<EightDoubles>(stage, x, y, stride, p, q);
     }
-    for (; q < stride; ++q) transform_slowly<double>(stage, x, y, stride, p, q);
+    for (; q < stride; ++q) transform_odd<double>(stage, x, y, stride, p, q);
   }
 }
 

@@ -9,8 +9,11 @@
 
 namespace plimsoll::kernels {
 
+// A radix costs its square; beyond this one a convolution is quicker.
+inline constexpr std::int64_t kLargestFourierRadix = 61;
+
 // One stage of a transform: `count` butterflies of `radix` numbers each, and what their results are
-// multiplied by.
+// multiplied by. The radix is 2, 4 or odd, and no larger than kLargestFourierRadix.
 struct FourierStage {
   std::int64_t radix = 0, count = 0;
   // exp(-2 pi i p k / (radix * count)) for k of 1 to radix - 1 within p of 0 to count - 1.

@@ -12,9 +12,6 @@
 namespace plimsoll::kernels {
 namespace {
 
-// A radix costs its square; from here on the convolution is quicker.
-constexpr std::size_t kLargestRadix = 61;
-
 // The radices of n, those with a butterfly first; the last one may be a large prime.
 std::vector<std::size_t> radices_of(std::size_t n) {
   std::vector<std::size_t> radices;
@@ -67,10 +64,17 @@ struct LineTransform::Convolution {
     }
   }
 
+  // The least one of radices 4, 2, 3 and 5, of which few are 3 or 5, that the convolution does not
+  // wrap around in.
   static std::size_t padded_length(std::size_t n) {
-    std::size_t length = 1;
-    while (length < 2 * n - 1) length *= 2;
-    return length;
+    const std::size_t least = 2 * n - 1;
+    std::size_t best = 0;
+    for (const std::size_t odd : {1, 3, 5, 9, 15, 45}) {
+      std::size_t length = odd;
+      while (length < least) length *= 2;
+      if (best == 0 || length < best) best = length;
+    }
+    return best;
   }
 
   void run(ComplexLines data, std::int64_t lines, double* work) const;
@@ -114,7 +118,7 @@ LineTransform::LineTransform(LineTransform&&) noexcept = default;
 
 LineTransform::LineTransform(std::size_t n) : length_(n) {
   const std::vector<std::size_t> radices = radices_of(n);
-  if (!radices.empty() && radices.back() > kLargestRadix) {
+  if (!radices.empty() && radices.back() > kLargestFourierRadix) {
     convolution_ = std::make_unique<const Convolution>(n);
   } else {
     plan_ = std::make_unique<const Plan>(n, radices);

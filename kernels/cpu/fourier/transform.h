@@ -25,8 +25,8 @@ struct ComplexLines {
 // The discrete Fourier transform of lines of n numbers, unscaled: sum over j of x[j] exp(-2 pi i
 // j k / n). By radices 4, 2, 3, 5 and primes up to 61, each stage sorting on the way (Stockham, as
 // in Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, 1.7); lengths with a
-// larger prime factor as a convolution of a power of two (Bluestein, A linear filtering approach to
-// the computation of discrete Fourier transform, 1970). A line's bits do not depend on how many
+// larger prime factor as a convolution of a length without (Bluestein, A linear filtering approach
+// to the computation of discrete Fourier transform, 1970). A line's bits do not depend on how many
 // lines stand beside it. Immutable, thread-safe.
 class LineTransform {
  public:
