@@ -476,6 +476,10 @@ class GpuRows {
 
 Status write_gpu_rows(GpuWriter& writer) {
   PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(*writer.graph, RowLayout::loops));
+  if (!plan.columns.empty()) {
+    return refuse(*writer.graph->reduces()[at(plan.columns.front())],
+                  "adds up columns beside rows, which GPUs do in a kernel of its own");
+  }
   return GpuRows(writer, plan).write();
 }
 

@@ -25,6 +25,16 @@ struct RowShape {
 std::optional<RowShape> row_shape(const ir::Dims& dims,
                                   const std::vector<std::int64_t>& reduced_dims);
 
+// The same where all but the minor ones are reduced: `minor` sums of `rows` elements.
+std::optional<RowShape> column_shape(const ir::Dims& dims,
+                                     const std::vector<std::int64_t>& reduced_dims);
+
+// Rows whose reduction has at most so many lanes lie side by side in the lanes of a vector.
+inline constexpr std::int64_t kShortRowLanes = 8;
+
+// What column sums of a row fusion may take of a thread's stack: all lanes of all columns.
+inline constexpr std::int64_t kColumnSumBytes = std::int64_t{128} << 10;
+
 // A value where it is read.
 struct RowValue {
   KernelNode node;
@@ -43,6 +53,10 @@ struct KeptValue {
 // times while it is in the cache: sweep s holds the reduces that need the results of sweeps before
 // s (the reduce's `depth`), the last one, number `sweeps() - 1`, has none and stores what is left.
 // Values of the rows' count stand between the sweeps.
+//
+// Reduces along the columns of the same arrays take their elements in the last sweep, where all
+// that is known of a row is known: rows are then cut into the blocks of `column_cut`, each of which
+// leaves a result for every column, and the blocks' results are combined in order.
 struct RowPlan {
   const KernelGraph& graph;
   RowShape shape;
@@ -55,15 +69,23 @@ struct RowPlan {
   // Per sweep: what is computed from its reduces once a row, operands first.
   std::vector<std::vector<RowValue>> row_values;
   std::vector<int> row_roots;
-  std::vector<RowValue> inputs;  // every read of an input, once
+  // Numbers of the reduces along columns, and of the roots that follow from them, one a column.
+  std::vector<int> columns, column_roots;
+  std::vector<RowValue> inputs;  // every read of an input within rows, once
   std::vector<KeptValue> kept;
   // Outputs are to be stored past the caches: none is lent to a value that is kept, as long as
   // there is scratch memory.
   bool streams = false;
 
   int sweeps() const { return static_cast<int>(stores.size()); }
+  // How each column is cut.
+  ReductionShape column_cut() const {
+    return ReductionShape::of(ir::Dims{shape.rows, shape.minor}, {0}, false);
+  }
   // Where an array of either size is read or written at its own place.
   Index own_index(const ir::Dims& dims);
+  // The same of an array with an element a column.
+  Index column_index(const ir::Dims& dims) { return space.delinearize(lane, dims); }
   // `node` has an element for every element of a row.
   bool is_full(const KernelNode& node) const {
     return node.shape->element_count() == shape.rows * shape.minor;
@@ -76,8 +98,9 @@ enum class RowLayout {
 };
 
 // UNIMPLEMENTED, with the reason, when `graph` is no row fusion: all reduces are plain binary
-// operations along equally cut rows, what follows from one is computed at its own place, and all
-// results have the size of the reduced arrays or of the reduces.
+// operations along equally cut rows, or along their columns, what follows from one is computed at
+// its own place, nothing in a row follows from a column's, and all results have the size of the
+// reduced arrays or of the reduces.
 Result<RowPlan> make_row_plan(const KernelGraph& graph, RowLayout layout);
 
 // Decides which values are kept from sweep to sweep, and where everything is stored.

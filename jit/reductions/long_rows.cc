@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 
 #include "jit/emit/elementwise.h"
 #include "jit/emit/kernel_traits.h"
 #include "jit/emit/when.h"
+#include "jit/reductions/column_sums.h"
 #include "jit/reductions/row_accumulators.h"
+#include "jit/reductions/row_group.h"
 #include "jit/reductions/row_memory.h"
 #include "jit/reductions/row_writer.h"
 #include "runtime/base/index.h"
@@ -20,19 +23,6 @@ namespace {
 using Values = std::vector<llvm::Value*>;
 
 constexpr std::int64_t kUnroll = 4;  // vectors, where the reduction has not more accumulators
-// Rows are computed together as long as all that is read, kept and written of them stays in the
-// first cache.
-constexpr std::int64_t kTogetherBytes = 24 << 10, kMostTogether = 16;
-// So that there is something to share out.
-constexpr std::int64_t kLeastUnits = 4;
-
-std::int64_t bytes_moved_by_rows(const KernelGraph& graph) {
-  std::int64_t bytes = 0;
-  for (const ir::Shape* input : graph.inputs()) bytes += input->byte_size();
-  for (const KernelNode& root : graph.roots()) bytes += root.shape->byte_size();
-  return bytes;
-}
-
 // What there is once a row of some rows that are computed together: vectors with a lane for each
 // row, in order, filled up to a power of two.
 struct RowGroup {
@@ -55,7 +45,8 @@ struct RowGroup {
 // divides it.
 class LongRows {
  public:
-  LongRows(RowPlan& plan, const KernelTarget& target, llvm::Module& module, const std::string& name)
+  LongRows(RowPlan& plan, const ReductionPlan* columns, const KernelTarget& target,
+           llvm::Module& module, const std::string& name)
       : plan_(plan),
         b_(module.getContext()),
         function_(PhaseFunction::create(module, name, b_)),
@@ -65,15 +56,19 @@ class LongRows {
         vectors_((minor_ + width_ - 1) / width_) {
     plan.streams = bytes_moved_by_rows(plan.graph) >= target.streaming_bytes;
     plan_row_sweeps(plan);
-    choose_together();
+    together_ = rows_together(plan);
     choose_streamed();
     element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
+    if (columns == nullptr) return;
+    columns_.emplace(*columns, b_, function_, width_);
+    block_rows_ = columns->shape.block_rows;
   }
 
-  std::int64_t units() const { return (plan_.shape.rows + together_ - 1) / together_; }
-  std::int64_t rows_per_unit() const { return together_; }
+  std::int64_t units() const { return divide_up(plan_.shape.rows, rows_per_unit()); }
+  std::int64_t rows_per_unit() const { return columns_ ? block_rows_ : together_; }
 
   Status write() {
+    if (columns_) return write_blocks();
     const std::int64_t whole = plan_.shape.rows / together_;
     const auto rest = static_cast<int>(plan_.shape.rows % together_);
     llvm::Value* end = function_.end;
@@ -95,12 +90,28 @@ class LongRows {
   }
 
  private:
-  void choose_together() {
-    if (is_cut()) return;
-    const auto fitting = static_cast<std::uint64_t>(
-        std::clamp<std::int64_t>(kTogetherBytes / bytes_of_row(), 1, kMostTogether));
-    together_ = static_cast<std::int64_t>(std::bit_floor(fitting));
-    while (together_ > 1 && plan_.shape.rows < kLeastUnits * together_) together_ /= 2;
+  // Units of as many rows as a column's blocks are, a multiple of those that are computed together.
+  Status write_blocks() {
+    const std::int64_t rows = plan_.shape.rows, whole = rows / together_ * together_;
+    const auto rest = static_cast<int>(rows - whole);
+    Loop units = Loop::open(b_, function_.begin, function_.end, 1);
+    columns_->clear();
+    llvm::Value* first = b_.CreateNSWMul(units.variable, number(block_rows_));
+    llvm::Value* last = b_.CreateNSWAdd(first, number(block_rows_));
+    Loop groups = Loop::open(
+        b_, first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, number(whole)), together_);
+    PLIMSOLL_RETURN_IF_ERROR(write_rows(groups.variable, static_cast<int>(together_)));
+    groups.close(b_);
+    if (rest > 0) {
+      Status status;
+      emit_when(b_, b_.CreateICmpSGE(last, number(rows)),
+                [&] { status = write_rows(number(whole), rest); });
+      PLIMSOLL_RETURN_IF_ERROR(status);
+    }
+    columns_->finish_block(units.variable);
+    units.close(b_);
+    function_.finish(b_, !cached_.empty());
+    return columns_->status();
   }
 
   // Where all that is read and written would not fit into the caches, stores of whole vectors
@@ -138,21 +149,6 @@ class LongRows {
     return b_.CreateSelect(emitter.active_mask(), value, nothing);
   }
 
-  std::int64_t bytes_of_row() {
-    std::int64_t bytes = 1;
-    for (const ir::Shape* input : plan_.graph.inputs()) {
-      const bool is_full = input->element_count() == plan_.shape.rows * minor_;
-      bytes += is_full ? input->byte_size() / plan_.shape.rows : 0;
-    }
-    for (const std::vector<int>& roots : plan_.stores) {
-      for (const int root : roots) {
-        bytes += minor_ * ir::dtype_bytes(plan_.graph.roots()[at(root)].dtype());
-      }
-    }
-    for (const KeptValue& kept : plan_.kept) bytes += minor_ * ir::dtype_bytes(kept.node.dtype());
-    return bytes;
-  }
-
   Status write_rows(llvm::Value* first, int count) {
     RowGroup group(plan_, b_, function_, first, count);
     ValueEmitter emitter(plan_.graph, plan_.space, b_, function_, 2);
@@ -173,11 +169,16 @@ class LongRows {
       memory.remember();
     }
     ask_ahead(last);
-    if (!stores(last).empty()) {
-      for_rows([&](llvm::Value*) {
+    if (!stores(last).empty() || columns_) {
+      for_rows([&](llvm::Value* row) {
         for_vectors(number(0), minor_, 1, [&](llvm::Value* j, int active, std::int64_t) {
           open(j, active, last);
+          Values elements;
+          for (const int column : plan_.columns) {
+            elements.push_back(emitter.widen(group.stages.element(column, emitter)));
+          }
           store_values(last);
+          if (columns_) columns_->add(b_.CreateNSWAdd(first, row), j, elements);
         });
       });
     }
@@ -207,21 +208,10 @@ class LongRows {
     rows.close(b_);
   }
 
-  // Of sweep `s`. Maxima and minima may be taken in any order, and each waits longer for the one
-  // before than sums do: twice as many.
-  std::int64_t slots_in(int s) const {
-    const bool any_order = std::all_of(reduces(s).begin(), reduces(s).end(), [&](int reduce) {
-      const ir::Computation& computation = *plan_.graph.reduces()[at(reduce)]->to_apply();
-      return ir::is_binary_computation(computation, ir::Opcode::maximum) ||
-             ir::is_binary_computation(computation, ir::Opcode::minimum);
-    });
-    return any_order ? 2 * slots_ : slots_;
-  }
-
   std::vector<std::int64_t> slots_of_reduces() const {
     std::vector<std::int64_t> slots(plan_.graph.reduces().size());
     for (int s = 0; s + 1 < plan_.sweeps(); ++s) {
-      for (const int reduce : reduces(s)) slots[at(reduce)] = slots_in(s);
+      for (const int reduce : reduces(s)) slots[at(reduce)] = slots_in_sweep(plan_, s, slots_);
     }
     return slots;
   }
@@ -328,17 +318,18 @@ class LongRows {
   // Leaves what one block of a row adds up to in the slots.
   void sweep_block(int s, llvm::Value* begin, std::int64_t length) {
     for (const int reduce : reduces(s)) accumulators_->clear(reduce);
-    for_vectors(begin, length, slots_in(s), [&](llvm::Value* j, int active, std::int64_t slot) {
-      open(j, active, s);
-      Values values;
-      for (const int reduce : reduces(s)) {
-        values.push_back(elements(group_->stages, reduce, *emitter_));
-      }
-      store_values(s);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        accumulators_->add(reduces(s)[i], slot, values[i]);
-      }
-    });
+    for_vectors(begin, length, slots_in_sweep(plan_, s, slots_),
+                [&](llvm::Value* j, int active, std::int64_t slot) {
+                  open(j, active, s);
+                  Values values;
+                  for (const int reduce : reduces(s)) {
+                    values.push_back(elements(group_->stages, reduce, *emitter_));
+                  }
+                  store_values(s);
+                  for (std::size_t i = 0; i < values.size(); ++i) {
+                    accumulators_->add(reduces(s)[i], slot, values[i]);
+                  }
+                });
   }
 
   void store_roots(ValueEmitter& emitter, const std::vector<int>& roots) {
@@ -367,6 +358,8 @@ class LongRows {
   const std::int64_t slots_;    // accumulators of a reduce
   const std::int64_t vectors_;  // of a row
   std::int64_t together_ = 1;   // rows
+  std::optional<ColumnSums> columns_;
+  std::int64_t block_rows_ = 0;  // where there are columns
   Affine element_;
   Values cached_;  // of each root, where stores are streamed
   // Of the rows that are being written:
@@ -381,9 +374,10 @@ class LongRows {
 
 }  // namespace
 
-Result<Phase> write_long_rows(RowPlan& plan, const KernelTarget& target, llvm::Module& module,
+Result<Phase> write_long_rows(RowPlan& plan, const ReductionPlan* columns,
+                              const KernelTarget& target, llvm::Module& module,
                               const std::string& name) {
-  LongRows writer(plan, target, module, name);
+  LongRows writer(plan, columns, target, module, name);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   Phase phase;
   phase.function = name;

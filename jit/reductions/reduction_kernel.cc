@@ -93,6 +93,16 @@ Status write_final_phase(const ReductionPlan& plan, llvm::Module& module, const 
 
 }  // namespace
 
+Result<Phase> write_combination(const ReductionPlan& plan, llvm::Module& module,
+                                const std::string& name) {
+  PLIMSOLL_RETURN_IF_ERROR(write_final_phase(plan, module, name));
+  Phase phase;
+  phase.function = name;
+  phase.units = divide_up(plan.shape.kept, kFinalColumns);
+  phase.unit_seconds = static_cast<double>(kFinalColumns * (plan.shape.blocks() + 4)) * 0.3e-9;
+  return phase;
+}
+
 Status write_reduction_kernel(const KernelGraph& graph, const KernelTarget& target,
                               KernelCode& code) {
   const ReductionPlan plan = make_reduction_plan(graph, *code.context);
@@ -104,11 +114,7 @@ Status write_reduction_kernel(const KernelGraph& graph, const KernelTarget& targ
     code.phases.push_back(std::move(phase));
   }
   if (plan.shape.kept > 0 && plan.is_cut()) {
-    Phase phase;
-    phase.function = "combine";
-    PLIMSOLL_RETURN_IF_ERROR(write_final_phase(plan, *code.module, phase.function));
-    phase.units = divide_up(plan.shape.kept, kFinalColumns);
-    phase.unit_seconds = static_cast<double>(kFinalColumns * (plan.shape.blocks() + 4)) * 0.3e-9;
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_combination(plan, *code.module, "combine"));
     code.phases.push_back(std::move(phase));
   }
   return ok_status();

@@ -11,6 +11,19 @@ using Values = std::vector<llvm::Value*>;
 
 constexpr std::int64_t kPartialAlignment = 64;
 
+// Where the blocks leave their results.
+void place_partials(ReductionPlan& plan) {
+  for (const Reducer& reducer : plan.reducers) {
+    for (const ir::DType dtype : reducer.accumulators) {
+      plan.accumulators.push_back(dtype);
+      plan.partial_offset.push_back(plan.workspace_bytes);
+      const std::int64_t bytes = plan.shape.kept * plan.shape.blocks() * ir::dtype_bytes(dtype);
+      plan.workspace_bytes +=
+          (bytes + kPartialAlignment - 1) / kPartialAlignment * kPartialAlignment;
+    }
+  }
+}
+
 }  // namespace
 
 ReductionPlan make_reduction_plan(const KernelGraph& graph, llvm::LLVMContext& context) {
@@ -25,21 +38,24 @@ ReductionPlan make_reduction_plan(const KernelGraph& graph, llvm::LLVMContext& c
                      0,
                      {},
                      {}};
-  for (const Reducer& reducer : plan.reducers) {
-    for (const ir::DType dtype : reducer.accumulators) {
-      plan.accumulators.push_back(dtype);
-      plan.partial_offset.push_back(plan.workspace_bytes);
-      const std::int64_t bytes = plan.shape.kept * plan.shape.blocks() * ir::dtype_bytes(dtype);
-      plan.workspace_bytes +=
-          (bytes + kPartialAlignment - 1) / kPartialAlignment * kPartialAlignment;
-    }
-  }
+  place_partials(plan);
   if (!plan.is_cut()) plan.workspace_bytes = 0;
   for (std::size_t i = 0; i < graph.roots().size(); ++i) {
     const KernelNode& root = graph.roots()[i];
     const bool swept = !graph.follows_reduce(root) && root.dims() == plan.shape.dims;
     (swept ? plan.swept : plan.final).push_back(static_cast<int>(i));
   }
+  return plan;
+}
+
+ReductionPlan make_column_plan(const RowPlan& rows, llvm::LLVMContext& context) {
+  const std::vector<Reducer> all = make_reducers(rows.graph, context);
+  ReductionPlan plan{rows.graph, rows.column_cut(), {}, {}, {}, 0, {}, rows.column_roots};
+  for (const int column : rows.columns) {
+    plan.reducers.push_back(all[at(column)]);
+    plan.reducers.back().first = static_cast<int>(plan.reducers.size()) - 1;
+  }
+  place_partials(plan);
   return plan;
 }
 

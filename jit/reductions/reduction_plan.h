@@ -8,6 +8,7 @@
 #include "jit/emit/value_emitter.h"
 #include "jit/graph/graph.h"
 #include "jit/graph/reduction_shape.h"
+#include "jit/graph/row_plan.h"
 #include "jit/reductions/reducer.h"
 
 namespace plimsoll::jit {
@@ -27,6 +28,9 @@ struct ReductionPlan {
 };
 
 ReductionPlan make_reduction_plan(const KernelGraph& graph, llvm::LLVMContext& context);
+// Of the reduces of a row fusion that are along columns. Every block leaves its results in the
+// workspace, also where there is one.
+ReductionPlan make_column_plan(const RowPlan& rows, llvm::LLVMContext& context);
 
 // The end of a reduction: initial values, the epilogue and its stores. The emitter's only loop
 // level is its lane level; positions are the results' row-major ones.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/emit/elementwise.h"
+#include "jit/reductions/reduction_kernel.h"
 #include "jit/reductions/row_writer.h"
 #include "runtime/base/index.h"
 
@@ -60,12 +61,21 @@ std::vector<std::pair<int, llvm::Value*>> RowStages::row_results() {
 
 Status write_row_kernel(const KernelGraph& graph, const KernelTarget& target, KernelCode& code) {
   PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(graph, RowLayout::loops));
-  if (plan.cut.lanes <= kRowWidth / 2 && plan.shape.rows > 1) {
+  if (!plan.columns.empty()) {
+    const ReductionPlan columns = make_column_plan(plan, *code.context);
+    code.workspace_bytes = columns.workspace_bytes;
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase rows,
+                              write_long_rows(plan, &columns, target, *code.module, "rows"));
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase combine, write_combination(columns, *code.module, "combine"));
+    code.phases.push_back(std::move(rows));
+    code.phases.push_back(std::move(combine));
+  } else if (plan.cut.lanes <= kShortRowLanes && plan.shape.rows > 1) {
     PLIMSOLL_ASSIGN_OR_RETURN(RowPlan side_by_side, make_row_plan(graph, RowLayout::in_lanes));
     PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_short_rows(side_by_side, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   } else {
-    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, target, *code.module, "rows"));
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase,
+                              write_long_rows(plan, nullptr, target, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   }
   return ok_status();

@@ -94,16 +94,19 @@ class SweepPlanner {
         if (store_sweep(i) < s) early_.insert(key_of_root(i));
       }
       if (s < last_) {
-        for (const int reduce : plan_.reduces[at(s)]) {
-          const KernelNode operand = graph_.operand(*graph_.reduces()[at(reduce)], 0);
-          walk(operand, plan_.own_index(operand.dims()), s);
-        }
+        for (const int reduce : plan_.reduces[at(s)]) walk_operand(reduce, s);
         continue;
       }
       for (const int i : roots_) {
         if (store_sweep(i) == last_) walk(root(i), plan_.own_index(root(i).dims()), s);
       }
+      for (const int reduce : plan_.columns) walk_operand(reduce, s);
     }
+  }
+
+  void walk_operand(int reduce, int s) {
+    const KernelNode operand = graph_.operand(*graph_.reduces()[at(reduce)], 0);
+    walk(operand, plan_.own_index(operand.dims()), s);
   }
 
   void walk(const KernelNode& node, const Index& index, int s) {

@@ -7,6 +7,7 @@
 #include "jit/emit/value_emitter.h"
 #include "jit/graph/row_plan.h"
 #include "jit/reductions/reducer.h"
+#include "jit/reductions/reduction_plan.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::jit {
@@ -54,8 +55,10 @@ class RowStages {
 };
 
 // The phase for rows along the lanes (`plan` made for RowLayout::loops), and for several short rows
-// in the lanes of one vector (RowLayout::in_lanes; at most kRowWidth / 2 elements a row).
-Result<Phase> write_long_rows(RowPlan& plan, const KernelTarget& target, llvm::Module& module,
+// in the lanes of one vector (RowLayout::in_lanes; at most kShortRowLanes elements a row). With
+// `columns`, which the plan's reduces along columns are, a unit is a block of theirs.
+Result<Phase> write_long_rows(RowPlan& plan, const ReductionPlan* columns,
+                              const KernelTarget& target, llvm::Module& module,
                               const std::string& name);
 Result<Phase> write_short_rows(RowPlan& plan, llvm::Module& module, const std::string& name);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -11,11 +12,13 @@
 
 namespace plimsoll::cases {
 
-// Writes a program on arrays of [a, b, minor] whose values are full-sized or one a row.
+// Writes a program on arrays of [a, b, minor] whose values are full-sized or one a row; with
+// `columns`, results are one a column, too.
 class RandomRows {
  public:
-  RandomRows(std::uint64_t seed, std::int64_t rows, std::int64_t minor, std::string dtype)
-      : random_(seed), dtype_(std::move(dtype)) {
+  RandomRows(std::uint64_t seed, std::int64_t rows, std::int64_t minor, std::string dtype,
+             bool columns = false)
+      : random_(seed), dtype_(std::move(dtype)), columns_(columns) {
     const std::int64_t inner = rows % 3 == 0 ? 3 : 1;
     rows_ = "[" + std::to_string(rows / inner) + "," + std::to_string(inner) + "]";
     full_ = rows_.substr(0, rows_.size() - 1) + "," + std::to_string(minor) + "]";
@@ -36,6 +39,7 @@ class RandomRows {
                                                               {narrow_.back(), rows_}};
     if (random_.chance(0.5)) roots.push_back({any(wide_), full_});
     if (random_.chance(0.3)) roots.erase(roots.begin());
+    for (int i = 0; columns_ && i < 2; ++i) roots.push_back({column(), minor_});
     std::string types, names;
     for (const auto& [name, dims] : roots) {
       types += (types.empty() ? "" : ", ") + dtype_ + dims;
@@ -72,6 +76,15 @@ class RandomRows {
     const std::string operation = kOperations[random_.below(3)];
     return add(dtype_ + rows_,
                "reduce(" + value + ", z), dimensions={2}, to_apply=" + operation + "_");
+  }
+
+  std::string column() {
+    constexpr const char* kOperations[] = {"add", "add", "maximum", "minimum"};
+    const std::string operation = kOperations[random_.below(std::size(kOperations))];
+    const std::string total =
+        add(dtype_ + minor_, "reduce(" + any(wide_) + ", " + (random_.chance(0.5) ? "z" : "one") +
+                                 "), dimensions={0,1}, to_apply=" + operation + "_");
+    return random_.chance(0.5) ? add(dtype_ + minor_, "multiply(" + total + ", w)") : total;
   }
 
   std::string elementwise(const std::vector<std::string>& names, const std::string& dims) {
@@ -128,6 +141,7 @@ class RandomRows {
 
   Random random_;
   std::string dtype_, rows_, full_, minor_;
+  const bool columns_ = false;
   std::ostringstream lines_;
   std::vector<std::string> wide_, narrow_;
   int count_ = 0;

@@ -2,7 +2,9 @@
 // The same bits as the interpreter's, whichever of this machine's instructions a kernel may use.
 #include <limits>
 
+#include "tests/cases/fused_entry.h"
 #include "tests/cases/random.h"
+#include "tests/cases/random_rows.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -132,6 +134,26 @@ TEST_P(InstructionSet, RowsHaveTheirBits) {
       const auto results = run(*module->entry()->root(), arguments, -1, *compiler_);
       ASSERT_TRUE(results.ok()) << results.status().to_string();
       EXPECT_TRUE(same_bits(*expected, (*results)[0])) << d << dims;
+    }
+  }
+}
+
+TEST_P(InstructionSet, SumsOfColumnsBesideRowsHaveTheirBits) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (const std::int64_t minor : {9, 64, 300}) {
+      const auto module = parse(cases::RandomRows(7, 290, minor, dtype, true).text());
+      ASSERT_NE(module, nullptr);
+      const auto fusion = cases::fused_entry(*module);
+      ASSERT_NE(fusion, nullptr);
+      const ir::Instruction& root = *fusion->entry()->root();
+      const auto arguments = arguments_for(*module->entry(), 5);
+      const auto expected = run(root, arguments);
+      ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+      const auto results = run(root, arguments, -1, *compiler_);
+      ASSERT_TRUE(results.ok()) << results.status().to_string();
+      for (std::size_t i = 0; i < expected->size(); ++i) {
+        EXPECT_TRUE(same_bits((*expected)[i], (*results)[i])) << dtype << minor << " result " << i;
+      }
     }
   }
 }
