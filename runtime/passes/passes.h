@@ -84,6 +84,9 @@ Result<bool> assign_layouts(ir::Module& module);
 // sides. Matrices that are only transposed for products are read by these as they were before. A
 // library may add up otherwise for both.
 Result<bool> turn_products(ir::Module& module);
+// Reductions over dimensions of one element each as the operation on it and the initial value,
+// which fuses wherever elements do.
+Result<bool> reduce_single(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
@@ -121,6 +124,8 @@ Result<bool> recompute_residuals(ir::Module& module, Residuals extent,
 // Kernels along the same rows that feed each other (softmax, normalisations and their gradients)
 // become one that goes row by row.
 Result<bool> fuse_rows(ir::Module& module);
+// Sums along the columns of what such a kernel reads or makes join it.
+Result<bool> fuse_columns(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module, const KernelSpeeds& speeds = {});
@@ -229,7 +234,7 @@ std::span<const PassInfo> rounding_passes();
 // reads and makes, and the longer all take.
 enum class Fusion {
   full,
-  vertical,  // without fuse_multi_output, compare_bounded and recompute_results
+  vertical,  // without fuse_columns, fuse_multi_output, compare_bounded and recompute_results
   narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
   none,      // each operation by itself
   // The same to choose_kernels; to whoever prepares a module, to leave that out where it rounds no
@@ -244,7 +249,8 @@ struct OptimizeOptions {
   Residuals residuals = Residuals::cheaper;
   int recomputed_percent = 100;  // of a loop's rounds (recompute_residuals)
   bool fused_attention = true;   // false: recognize_attention is left out
-  // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
+  // The device takes so long to launch that fuse_horizontal belongs to full fusion, too. Its
+  // kernels have so many threads that sums of columns stay apart from rows.
   bool launches_cost = false;
   std::int64_t collective_bucket_bytes = kCollectiveBucketBytes;  // combine_collectives
   // Participants all run this module: what is a constant in it is one everywhere. Otherwise

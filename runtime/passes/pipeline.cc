@@ -52,12 +52,18 @@ const PassInfo kTurnProducts = {
 const PassInfo kSliceOperands = {"slice-operands",
                                  "Products in loops read slices of their operands where they lie",
                                  whatever_the_speeds(slice_operands)};
+const PassInfo kReduceSingle = {"single-reductions",
+                                "Reductions of single elements as the operation itself",
+                                whatever_the_speeds(reduce_single)};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseNarrowly = {
     "narrow-fusion", "Fuses producers into consumers that read no more for it", fuse_narrowly};
 const PassInfo kFuseRows = {"row-fusion",
                             "Merges chained reductions along rows (softmax, normalisations)",
                             whatever_the_speeds(fuse_rows)};
+const PassInfo kFuseColumns = {"column-fusion",
+                               "Merges sums of columns with kernels along the same rows",
+                               whatever_the_speeds(fuse_columns)};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
 const PassInfo kRecomputeResults = {
@@ -202,9 +208,11 @@ std::span<const PassInfo> all_passes() {
                                      kLayouts,
                                      kResiduals,
                                      kSliceOperands,
+                                     kReduceSingle,
                                      kFuse,
                                      kFuseNarrowly,
                                      kFuseRows,
+                                     kFuseColumns,
                                      kFuseMultiOutput,
                                      kRecomputeResults,
                                      kFuseHorizontal,
@@ -282,11 +290,13 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
   }
   if (options.slices_operands) PLIMSOLL_RETURN_IF_ERROR(run(kSliceOperands, module).status());
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
-  for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCompareBounded,
-                               &kRecomputeResults, &kCse, &kDce}) {
-    const bool merges =
-        pass == &kFuseMultiOutput || pass == &kCompareBounded || pass == &kRecomputeResults;
+  for (const PassInfo* pass :
+       {&kReduceSingle, vertical, &kFuseRows, &kFuseColumns, &kFuseMultiOutput, &kCompareBounded,
+        &kRecomputeResults, &kCse, &kDce}) {
+    const bool merges = pass == &kFuseColumns || pass == &kFuseMultiOutput ||
+                        pass == &kCompareBounded || pass == &kRecomputeResults;
     if (merges && options.fusion != Fusion::full) continue;
+    if (pass == &kFuseColumns && options.launches_cost) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }
   if (options.launches_cost && options.fusion == Fusion::full) {

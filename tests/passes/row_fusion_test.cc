@@ -11,9 +11,9 @@ const char* const kReducers =
     "}\nmax { x = f32[] parameter(0)\n y = f32[] parameter(1)\nROOT r = f32[] maximum(x, y) }\n";
 
 // Kernels of the optimized program.
-int kernels_of(const std::string& text) {
+int kernels_of(const std::string& text, const OptimizeOptions& options = {}) {
   auto module = parse(std::string(kReducers) + text);
-  const Status status = optimize(*module);
+  const Status status = optimize(*module, options);
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
   int kernels = 0;
@@ -133,8 +133,7 @@ TEST(FuseRows, LayerNormWithWhatTheGradientNeedsIsOneKernel) {
             1);
 }
 
-TEST(FuseRows, GradientOfLayerNormIsOneKernelBesideTheSumsOverRows) {
-  EXPECT_EQ(kernels_of(with_dims(R"(ENTRY e {
+constexpr const char* kLayerNormGradient = R"(ENTRY e {
   g = f32[$R,$M] parameter(0)
   h = f32[$R,$M] parameter(1)
   rstd = f32[$R] parameter(2)
@@ -159,20 +158,71 @@ TEST(FuseRows, GradientOfLayerNormIsOneKernelBesideTheSumsOverRows) {
   d2 = f32[$R,$M] subtract(d1, hs)
   rb = f32[$R,$M] broadcast(rstd), dimensions={0}
   dx = f32[$R,$M] multiply(d2, rb)
-  ROOT r = (f32[$R,$M], f32[$M], f32[$M]) tuple(dx, dw, db) })",
-                                 "96", "200")),
-            2);
+  ROOT r = (f32[$R,$M], f32[$M], f32[$M]) tuple(dx, dw, db) })";
+
+TEST(FuseRows, GradientOfLayerNormIsOneKernelWithTheSumsOfColumns) {
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "96", "200")), 1);
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "4096", "1024")), 1);
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "4096", "9")), 1);
+}
+
+TEST(FuseRows, SumsOfColumnsStayApartWhereRowsAreFewOrWideOrShort) {
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "512", "1024")), 2);
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "4096", "5000")), 2);
+  EXPECT_EQ(kernels_of(with_dims(kLayerNormGradient, "40000", "8")), 2);
+  // They are not for GPUs, nor for forms that are to hold little.
+  const std::string text = with_dims(kLayerNormGradient, "4096", "1024");
+  EXPECT_EQ(kernels_of(text, {.launches_cost = true}), 2);
+  EXPECT_GT(kernels_of(text, {.fusion = Fusion::vertical}), 1);
+}
+
+// As JAX writes it: sums over dimensions of one element between the others.
+TEST(FuseRows, SumsOfSingleElementsDoNotPartRows) {
+  EXPECT_EQ(kernels_of(with_dims(R"(ENTRY e {
+  x = f32[$R,$M] parameter(0)
+  g = f32[$R,$M] parameter(1)
+  z = f32[] constant(0)
+  xx = f32[$R,$M] multiply(x, x)
+  s = f32[$R] reduce(xx, z), dimensions={1}, to_apply=sum
+  s1 = f32[$R,1] reshape(s)
+  i = f32[$R,1] rsqrt(s1)
+  i0 = f32[$R] reduce(i, z), dimensions={1}, to_apply=sum
+  ib = f32[$R,$M] broadcast(i0), dimensions={0}
+  n = f32[$R,$M] multiply(x, ib)
+  ng = f32[$R,$M] multiply(n, g)
+  dw = f32[$M] reduce(ng, z), dimensions={0}, to_apply=sum
+  dw1 = f32[1,$M] reshape(dw)
+  dw0 = f32[$M] reduce(dw1, z), dimensions={0}, to_apply=sum
+  ROOT r = (f32[$R,$M], f32[$M]) tuple(n, dw0) })",
+                                 "2048", "256")),
+            1);
+}
+
+TEST(FuseRows, NoRowNeedsWhatFollowsFromColumns) {
+  const std::string text = with_dims(R"(ENTRY e {
+  x = f32[$R,$M] parameter(0)
+  z = f32[] constant(0)
+  ninf = f32[] constant(-inf)
+  m = f32[$R] reduce(x, ninf), dimensions={1}, to_apply=max
+  mb = f32[$R,$M] broadcast(m), dimensions={0}
+  d = f32[$R,$M] subtract(x, mb)
+  c = f32[$M] reduce(d, z), dimensions={0}, to_apply=sum
+  cb = f32[$R,$M] broadcast(c), dimensions={1}
+  y = f32[$R,$M] multiply(d, cb)
+  ROOT s = f32[$R] reduce(y, z), dimensions={1}, to_apply=sum })",
+                                     "2048", "256");
+  EXPECT_EQ(kernels_of(text), 2);
 }
 
 TEST(FuseRows, RowsMustBeTheSame) {
-  // The second reduction runs along the other dimension.
+  // The second reduction runs along a dimension in between.
   EXPECT_GT(kernels_of(R"(ENTRY e {
-  x = f32[64,64] parameter(0)
+  x = f32[8,8,64] parameter(0)
   z = f32[] constant(0)
-  s = f32[64] reduce(x, z), dimensions={1}, to_apply=sum
-  sb = f32[64,64] broadcast(s), dimensions={0}
-  d = f32[64,64] subtract(x, sb)
-  ROOT t = f32[64] reduce(d, z), dimensions={0}, to_apply=sum })"),
+  s = f32[8,8] reduce(x, z), dimensions={2}, to_apply=sum
+  sb = f32[8,8,64] broadcast(s), dimensions={0,1}
+  d = f32[8,8,64] subtract(x, sb)
+  ROOT t = f32[8,64] reduce(d, z), dimensions={1}, to_apply=sum })"),
             1);
   // A row's sum is read by the elements of another row.
   EXPECT_GT(kernels_of(R"(ENTRY e {
@@ -206,6 +256,28 @@ TEST(FuseRows, SecondRunFindsNothing) {
   ASSERT_TRUE(*fuse(*module));
   EXPECT_TRUE(*fuse_rows(*module));
   EXPECT_FALSE(*fuse_rows(*module));
+
+  module = parse(kReducers + with_dims(kLayerNormGradient, "2048", "256"));
+  ASSERT_TRUE(*fuse(*module));
+  EXPECT_TRUE(*fuse_rows(*module));
+  EXPECT_TRUE(*fuse_columns(*module));
+  EXPECT_FALSE(*fuse_columns(*module));
+}
+
+TEST(ReduceSingle, IsTheOperationOnTheElementAndTheInitialValue) {
+  const auto reduced = [](const std::string& type, const std::string& initial,
+                          const std::string& operation) {
+    return after(reduce_single, "HloModule m\nf { a = " + type + "[] parameter(0)\n b = " + type +
+                                    "[] parameter(1)\nROOT c = " + type + "[] " + operation +
+                                    "(a, b) }\nENTRY e { x = " + type +
+                                    "[4,1] parameter(0)\n i = " + type + "[] " + initial +
+                                    "\nROOT r = " + type +
+                                    "[4] reduce(x, i), dimensions={1}, to_apply=f }\n");
+  };
+  EXPECT_EQ(reduced("f32", "constant(0)", "add"), "add(broadcast(0), reshape(p0))");
+  EXPECT_EQ(reduced("bf16", "parameter(1)", "maximum"), "maximum(broadcast(p1), reshape(p0))");
+  EXPECT_EQ(reduced("f32", "constant(0)", "subtract"), "reduce(p0, 0)");
+  EXPECT_EQ(reduced("pred", "parameter(1)", "or"), "reduce(p0, p1)");
 }
 
 }  // namespace

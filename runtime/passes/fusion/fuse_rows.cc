@@ -11,6 +11,7 @@
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
 #include "runtime/passes/fusion/merged_kernel.h"
+#include "runtime/passes/fusion/row_kernels.h"
 #include "runtime/passes/fusion/row_rules.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -27,43 +28,6 @@ namespace {
 // one time.
 constexpr std::size_t kRowWindow = 64;
 
-// A fusion or a lone instruction that may become part of a row fusion.
-struct RowKernel {
-  std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
-  std::optional<Rows> rows;           // where it reduces some
-  std::int64_t elements = 0;          // of the reduced array, else of the results
-};
-
-std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
-  if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty()) {
-    return std::nullopt;
-  }
-  RowKernel kernel;
-  std::vector<Instruction*> members = {&instruction};
-  if (instruction.opcode() == Opcode::fusion) {
-    if (instruction.attributes().fusion_kind != ir::FusionKind::loop &&
-        instruction.attributes().fusion_kind != ir::FusionKind::input) {
-      return std::nullopt;
-    }
-    members = kernel_members(*instruction.to_apply());
-    if (members.empty()) return std::nullopt;
-  } else if (!is_fusible(instruction) || !instruction.shape().is_array() || is_free(instruction)) {
-    return std::nullopt;
-  }
-  for (const Instruction* member : members) {
-    if (member->opcode() != Opcode::reduce) continue;
-    const auto rows = rows_of(*member);
-    if (!rows || (kernel.rows && !(*kernel.rows == *rows))) return std::nullopt;
-    kernel.rows = rows;
-  }
-  kernel.elements = kernel.rows ? kernel.rows->rows * kernel.rows->minor
-                                : ir::first_leaf(instruction.shape()).element_count();
-  auto outputs = kernel_outputs(instruction);
-  if (!outputs) return std::nullopt;
-  kernel.outputs = std::move(*outputs);
-  return kernel;
-}
-
 // Softmax, layer normalization and their gradients reduce rows and then use the result in the same
 // row again. Two kernels are needed if each walks the whole array, and the array is read twice from
 // memory. A row fusion walks row by row: the second sweep over a row finds it in the cache.
@@ -72,6 +36,9 @@ std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
 // with epilogues: three sweeps that read 32 MiB each and two that write: 5 * 32 MiB. As a row
 // fusion: one read and one write, 2 * 32 MiB; a row is 4 KiB and stays in the first cache.
 //
+// The gradients of a normalisation's scale and shift add up columns of what its input's gradient
+// reads, or of what it is: they join it (RowReductions::columns), when all rows have.
+//
 // As in fuse_multi_output.cc a merge moves things, but here backwards: an earlier kernel, done,
 // moves to the next one's place, and all between that depends on it moves behind (`dependents`).
 // What it read must be kept for so long. peak_of() compares what is there at the merged kernel
@@ -79,12 +46,13 @@ std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
 // program that has to run under a limit.
 class RowFusion {
  public:
-  explicit RowFusion(Computation& computation) : computation_(computation) {}
+  RowFusion(Computation& computation, RowReductions reductions)
+      : computation_(computation), reductions_(reductions) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
     for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
-      ahead_.push_back({it->get(), row_kernel_of(**it)});
+      ahead_.push_back({it->get(), row_kernel_of(**it, reductions_)});
     }
     bool changed = false;
     while (!ahead_.empty()) {
@@ -121,22 +89,12 @@ class RowFusion {
   bool merge_next() {
     const std::size_t first = done_.size() > kRowWindow ? done_.size() - kRowWindow : 0;
     for (std::size_t k = done_.size(); k-- > first;) {
-      if (done_[k].kernel && may_fit(*done_[k].kernel, *ahead_.back().kernel) && merge(k)) {
+      if (done_[k].kernel && may_share_rows(*done_[k].kernel, *ahead_.back().kernel, reductions_) &&
+          merge(k)) {
         return true;
       }
     }
     return false;
-  }
-
-  // A cheap look before the merged body is built and examined.
-  static bool may_fit(const RowKernel& a, const RowKernel& b) {
-    if (!a.rows && !b.rows) return false;
-    if (a.rows && b.rows && !(*a.rows == *b.rows)) return false;
-    const Rows& rows = a.rows ? *a.rows : *b.rows;
-    const auto fits = [&](const RowKernel& kernel) {
-      return kernel.elements == rows.rows * rows.minor || kernel.elements == rows.rows;
-    };
-    return fits(a) && fits(b);
   }
 
   static bool is_part_of(const Instruction& instruction, const Instruction& kernel) {
@@ -325,7 +283,7 @@ class RowFusion {
   }
 
   // A row fusion; or a reduction with an epilogue, on the way to one.
-  static bool is_good(const Computation& body, const std::vector<Instruction*>& results) {
+  bool is_good(const Computation& body, const std::vector<Instruction*>& results) const {
     const std::vector<Instruction*> members = kernel_members(body);
     if (members.empty() || fused_size(members) > kMaxFusedInstructions) {
       return false;
@@ -333,6 +291,7 @@ class RowFusion {
     if (const auto rows = examine_row_fusion(members, results)) {
       return rows->input_count <= kMaxFusionInputs && pays_off(*rows);
     }
+    if (reductions_ == RowReductions::columns) return false;
     const auto plain = examine_fusion(members, results, KernelSpeeds());
     return plain && plain->is_reduction && plain->input_count <= kMaxFusionInputs;
   }
@@ -352,7 +311,10 @@ class RowFusion {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       reads_over_[results[i]] = std::exchange(reads_over_[outputs[i]], 0);
     }
-    RowKernel kernel{std::move(results), rows, rows.rows * rows.minor};
+    const RowKernel &kernel_a = *done_[first].kernel, &kernel_b = *ahead_.back().kernel;
+    RowKernel kernel{std::move(results), rows, rows.rows * rows.minor,
+                     kernel_a.reduces_rows || kernel_b.reduces_rows,
+                     kernel_a.reduces_columns || kernel_b.reduces_columns};
     dead_.insert(&a);
     dead_.insert(&b);
     count_reads(b, 1);
@@ -377,6 +339,7 @@ class RowFusion {
   }
 
   Computation& computation_;
+  const RowReductions reductions_;
   std::vector<Slot> done_;   // in the new order
   std::vector<Slot> ahead_;  // in the old order, the next one last
   Set dead_;
@@ -384,15 +347,18 @@ class RowFusion {
   PointerMap<Instruction, int> reads_over_;
 };
 
-}  // namespace
-
-Result<bool> fuse_rows(ir::Module& module) {
+Result<bool> fuse_along(ir::Module& module, RowReductions reductions) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
-    if (RowFusion(*computation).run()) changed = true;
+    if (RowFusion(*computation, reductions).run()) changed = true;
   }
   module.remove_unreachable();
   return changed;
 }
+
+}  // namespace
+
+Result<bool> fuse_rows(ir::Module& module) { return fuse_along(module, RowReductions::rows); }
+Result<bool> fuse_columns(ir::Module& module) { return fuse_along(module, RowReductions::columns); }
 
 }  // namespace plimsoll::passes

@@ -16,6 +16,18 @@ using ir::Opcode;
 
 namespace {
 
+// Side by side in the sum of a column (jit/graph/reduction_shape.h).
+constexpr std::int64_t kColumnLanes = 4;
+
+bool is_plain(const Instruction& reduce) {
+  if (reduce.opcode() != Opcode::reduce || reduce.operand_count() != 2) return false;
+  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
+                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
+    if (ir::is_binary_computation(*reduce.to_apply(), opcode)) return true;
+  }
+  return false;
+}
+
 std::optional<Rows> cut(const Dims& dims, const std::vector<std::int64_t>& reduced) {
   Rows result{1, 1};
   for (int d = 0; d < dims.size(); ++d) {
@@ -43,6 +55,8 @@ std::optional<Rows> cut(const Dims& dims, const std::vector<std::int64_t>& reduc
 // - a value of depth > 0 is read at its own place of its own row only (keeps_place): element (r, i)
 //   of a result may need element (r, i) of it, or its row's value r, and never an element of
 //   another row, which a different worker may not have computed yet;
+// - what follows from a reduction along columns has one element a column, at its own place, and no
+//   row needs it: it is known when all rows are done, and so nothing of a row is then;
 // - a value of depth 0 may be read anywhere, for it can be computed from the inputs again; but not
 //   if that is more than a little work and happens for each reader (kLittleWork);
 // - some reduction feeds another or a full result (`is_chained_`): otherwise an ordinary reduction
@@ -64,7 +78,9 @@ class RowExaminer {
     for (Instruction* root : roots_) {
       if (!root->shape().is_array()) return std::nullopt;
       const std::int64_t count = root->shape().element_count();
-      if (count != full_ && count != profile_.rows.rows) return std::nullopt;
+      if (count != full_ && !is_of_columns(*root) && count != profile_.rows.rows) {
+        return std::nullopt;
+      }
       use(*root, true);
       if (count == full_) add_bytes(*root);
     }
@@ -79,18 +95,27 @@ class RowExaminer {
   struct State {
     int depth = 0;  // reduces on the longest way to an input
     bool used = false;
-    bool elsewhere = false;  // read at another place than the row's own
+    bool elsewhere = false;   // read at another place than the row's own
+    bool of_columns = false;  // follows from a reduction along columns, or is one
   };
 
   bool find_rows() {
     for (const Instruction* member : members_) {
       if (member->opcode() != Opcode::reduce) continue;
-      const auto rows = rows_of(*member);
-      if (!rows || (full_ > 0 && !(*rows == profile_.rows))) return false;
+      auto rows = rows_of(*member);
+      if (rows) {
+        reduces_rows_ = true;
+      } else {
+        rows = columns_of(*member);
+        if (!rows || rows->rows < 2) return false;
+        known_.at(member).of_columns = true;
+        profile_.column_bytes += kColumnLanes * std::max(4, dtype_bytes(member->shape().dtype()));
+      }
+      if (full_ > 0 && !(*rows == profile_.rows)) return false;
       profile_.rows = *rows;
       full_ = rows->rows * rows->minor;
     }
-    return full_ > 0;
+    return reduces_rows_;
   }
 
   bool measure_depths() {
@@ -99,17 +124,44 @@ class RowExaminer {
       State& state = known_.at(&member);
       for (const Instruction* operand : member.operands()) {
         const auto found = known_.find(operand);
-        if (found != known_.end()) state.depth = std::max(state.depth, found->second.depth);
+        if (found == known_.end()) continue;
+        state.depth = std::max(state.depth, found->second.depth);
+        if (!found->second.of_columns) continue;
+        if (member.opcode() == Opcode::reduce) return false;
+        state.of_columns = true;
+      }
+      if (state.of_columns && member.opcode() != Opcode::reduce) {
+        if (!follows_columns_only(member)) return false;
+        continue;
       }
       const bool reduces = member.opcode() == Opcode::reduce;
       if (state.depth > 0 && (reduces || is_full(member))) is_chained_ = true;
       if (reduces) {
         const auto initial = known_.find(member.operand(1));
         if (initial != known_.end() && initial->second.depth > 0) return false;
-        ++state.depth;
+        if (!state.of_columns) ++state.depth;
       }
     }
     return true;
+  }
+
+  // One element a column, and none of a row's results with it.
+  bool follows_columns_only(const Instruction& member) const {
+    if (!member.shape().is_array() || member.shape().element_count() != profile_.rows.minor) {
+      return false;
+    }
+    for (const Instruction* operand : member.operands()) {
+      const auto found = known_.find(operand);
+      if (found != known_.end() && !found->second.of_columns && found->second.depth > 0) {
+        return false;
+      }
+    }
+    return keeps_place(member);
+  }
+
+  bool is_of_columns(const Instruction& value) const {
+    const auto found = known_.find(&value);
+    return found != known_.end() && found->second.of_columns;
   }
 
   bool is_full(const Instruction& value) const {
@@ -174,6 +226,10 @@ class RowExaminer {
       use(*member.operand(1), false);
       return true;
     }
+    if (state.of_columns) {
+      for (Instruction* operand : member.operands()) use(*operand, is_of_columns(*operand));
+      return true;
+    }
     const bool stays = keeps_place(member);
     if (!stays && !reads_along_rows(member)) return false;
     const bool sized = is_full(member) || is_row_sized(member);
@@ -206,23 +262,25 @@ class RowExaminer {
   std::unordered_map<const Instruction*, State> known_;
   std::unordered_set<const Instruction*> inputs_;
   std::int64_t full_ = 0;
-  bool is_chained_ = false;
+  bool reduces_rows_ = false, is_chained_ = false;
   RowProfile profile_;
 };
 
 }  // namespace
 
 std::optional<Rows> rows_of(const Instruction& reduce) {
-  if (reduce.opcode() != Opcode::reduce || reduce.operand_count() != 2) return std::nullopt;
-  const auto applies = [&](Opcode opcode) {
-    return ir::is_binary_computation(*reduce.to_apply(), opcode);
-  };
-  if (!applies(Opcode::add) && !applies(Opcode::multiply) && !applies(Opcode::maximum) &&
-      !applies(Opcode::minimum) && !applies(Opcode::and_) && !applies(Opcode::or_) &&
-      !applies(Opcode::xor_)) {
-    return std::nullopt;
-  }
+  if (!is_plain(reduce)) return std::nullopt;
   return cut(reduce.operand(0)->shape().dims(), reduce.attributes().dimensions);
+}
+
+std::optional<Rows> columns_of(const Instruction& reduce) {
+  if (!is_plain(reduce)) return std::nullopt;
+  const auto& reduced = reduce.attributes().dimensions;
+  std::vector<std::int64_t> kept;
+  for (int d = 0; d < reduce.operand(0)->shape().rank(); ++d) {
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) kept.push_back(d);
+  }
+  return cut(reduce.operand(0)->shape().dims(), kept);
 }
 
 std::optional<RowProfile> examine_row_fusion(std::span<Instruction* const> members,
@@ -233,8 +291,17 @@ std::optional<RowProfile> examine_row_fusion(std::span<Instruction* const> membe
 bool pays_off(const RowProfile& profile) {
   constexpr std::int64_t kCacheBytes = std::int64_t{512} << 10;
   constexpr std::int64_t kFewRows = 16, kFewElements = 32768;
+  // Columns are cut into blocks of at least 256 rows, each by one thread, whose stack holds what is
+  // kept of columns; rows of a few elements, side by side in a vector, keep nothing of them.
+  constexpr std::int64_t kFewBlockRows = 1024, kStackBytes = std::int64_t{128} << 10;
+  constexpr std::int64_t kShortRow = 8;
   if (profile.row_bytes > kCacheBytes) return false;
-  return profile.rows.rows >= kFewRows || profile.rows.rows * profile.rows.minor <= kFewElements;
+  const bool is_small = profile.rows.rows * profile.rows.minor <= kFewElements;
+  if (profile.column_bytes > 0) {
+    return (is_small || profile.rows.rows >= kFewBlockRows) && profile.rows.minor > kShortRow &&
+           profile.column_bytes * profile.rows.minor <= kStackBytes;
+  }
+  return profile.rows.rows >= kFewRows || is_small;
 }
 
 }  // namespace plimsoll::passes

@@ -95,7 +95,7 @@ bool write_programs(Writer& writer) {
   for (const fs::path& path : files) {
     const auto text = read_file(path);
     auto module = ir::parse_module(text.ok() ? *text : "", path.string());
-    if (!module.ok() || !passes::optimize(**module).ok()) {
+    if (!module.ok() || !passes::optimize(**module, {.launches_cost = true}).ok()) {
       fmt::print(stderr, "{}: no program\n", path.string());
       return false;
     }
