@@ -63,10 +63,12 @@ class BackgroundPlans : public ::testing::Test {
       auto program = Program::create(std::move(module), provider(), {});
       ASSERT_TRUE(program.ok()) << program.status().to_string();
       program_ = std::move(*program);
+      options_ = {};
       options_.parameters = planner::default_residency(program_->module());
       const auto unlimited = program_->plan(options_);
       const auto floor = least_floor(*program_, options_);
-      ASSERT_TRUE(unlimited.ok() && floor.ok());
+      ASSERT_TRUE(unlimited.ok()) << unlimited.status().to_string();
+      ASSERT_TRUE(floor.ok()) << floor.status().to_string();
       floor_ = floor->bytes;
       options_.limit_bytes = (floor_ + (*unlimited)->peak_bytes) / 2;
       const auto full = plan_within(program_, options_);
