@@ -104,6 +104,41 @@ TEST(OnnxContrib, ProductsOfIntegersAreScaledByTheirColumns) {
   expect_near(dynamic.result(DType::f32), {1, 1}, {2.55 * 2}, 1e-5);
 }
 
+// Of weights that are known the products are of the bytes themselves, whatever their signs.
+TEST(OnnxContrib, ProductsWithKnownWeightsAreThoseOfNumbersLessTheirZeros) {
+  const Bytes a{0, 255, 7, 100, 130, 99};                    // [1,2,3]
+  const std::vector<std::int8_t> w{1, -128, 127, 5, -6, 7};  // [3,2]
+  for (const bool is_signed : {true, false}) {
+    for (const std::uint8_t weight_zero : {0, 3}) {
+      OneNode product("MatMulInteger", "", 17);
+      product.input(array<std::uint8_t>({1, 2, 3}, a));
+      if (is_signed) {
+        product.constant(array<std::int8_t>({3, 2}, w));
+      } else {
+        product.constant(array<std::uint8_t>({3, 2}, Bytes(w.begin(), w.end())));
+      }
+      product.input(zero(100));
+      if (is_signed) {
+        product.constant(array<std::int8_t>({}, {static_cast<std::int8_t>(weight_zero)}));
+      } else {
+        product.constant(zero(weight_zero));
+      }
+      std::vector<double> wanted;
+      for (std::size_t i = 0; i < 2; ++i) {
+        for (std::size_t k = 0; k < 2; ++k) {
+          int sum = 0;
+          for (std::size_t d = 0; d < 3; ++d) {
+            const int weight = is_signed ? w[2 * d + k] : static_cast<std::uint8_t>(w[2 * d + k]);
+            sum += (a[3 * i + d] - 100) * (weight - weight_zero);
+          }
+          wanted.push_back(sum);
+        }
+      }
+      expect_near(product.result(DType::s32), {1, 2, 2}, wanted, 0);
+    }
+  }
+}
+
 // 4 bits: the first of two in the low half of a byte; zero points packed alike, or floats.
 TEST(OnnxContrib, WeightsOfFewBitsAreUnpackedByBlocks) {
   const Floats x{1, 2, 3};

@@ -31,7 +31,7 @@ inline std::int64_t element_of(ir::DType dtype) {
   return numbers.at(dtype);
 }
 
-// A model of one node, whose inputs are parameters ("" where an input is left out).
+// A model of one node, whose inputs are parameters or constants, or left out.
 class OneNode {
  public:
   explicit OneNode(std::string op, std::string domain = "", std::uint64_t opset = 24)
@@ -39,6 +39,18 @@ class OneNode {
   OneNode& input(ir::Literal value) {
     names_.push_back("i" + std::to_string(names_.size()));
     values_.push_back(std::move(value));
+    return *this;
+  }
+  // An initializer.
+  OneNode& constant(const ir::Literal& value) {
+    names_.push_back("c" + std::to_string(names_.size()));
+    std::vector<std::uint64_t> dims;
+    for (const std::int64_t dim : value.shape().dims()) {
+      dims.push_back(static_cast<std::uint64_t>(dim));
+    }
+    const auto bytes = value.bytes();
+    constants_.push_back(raw_tensor(names_.back(), element_of(value.shape().dtype()), dims,
+                                    {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     return *this;
   }
   OneNode& no_input() {
@@ -54,7 +66,7 @@ class OneNode {
     GraphParts parts;
     std::size_t next = 0;
     for (const std::string& name : names_) {
-      if (name.empty()) continue;
+      if (!name.starts_with('i')) continue;
       const ir::Shape& shape = values_[next++].shape();
       std::vector<std::string> dims;
       for (const std::int64_t dim : shape.dims()) dims.push_back(std::to_string(dim));
@@ -62,6 +74,7 @@ class OneNode {
     }
     std::vector<std::string> outputs(output + 1);
     outputs[output] = "y";
+    parts.initializers = constants_;
     parts.nodes = {node(op_, names_, outputs, attributes_).text(7, domain_)};
     parts.outputs = {shapeless_info("y", element_of(dtype))};
     PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
@@ -78,7 +91,7 @@ class OneNode {
   std::uint64_t opset_;
   std::vector<std::string> names_;
   std::vector<ir::Literal> values_;
-  std::vector<MessageWriter> attributes_;
+  std::vector<MessageWriter> attributes_, constants_;
 };
 
 template <typename T>

@@ -103,17 +103,16 @@ void quantized_gemm(NodeContext& n) {
                      1));
 }
 
-// Floats of a product of integers, whose scales and zero points are inputs; `bias` may be null.
+// Floats of a product of integers by input 1, whose scale, zero points and bias are inputs.
 Array real_product(NodeContext& n, const Array& a, const Array& a_scale, const Array& a_zero,
-                   const Array& b, int b_scale, int b_zero, int bias) {
-  const Array sums =
-      n.e.matmul(whole_numbers(n, a, a_zero, -2), whole_numbers(n, b, if_there(n, b_zero), -1));
+                   int b_scale, int b_zero, int bias) {
+  const Array sums = whole_product(n, a, a_zero, 1, b_zero);
   Array made = n.e.convert(sums, DType::f32) * (a_scale * scale_of(n, b_scale));
   return n.has(bias) ? made + n.in(bias) : made;
 }
 
 void integer_product_as_float(NodeContext& n) {
-  n.set(0, real_product(n, n.in(0), scale_of(n, 2), if_there(n, 4), n.in(1), 3, 5, 6));
+  n.set(0, real_product(n, n.in(0), scale_of(n, 2), if_there(n, 4), 3, 5, 6));
 }
 
 void dynamically_quantized_product(NodeContext& n) {
@@ -122,7 +121,7 @@ void dynamically_quantized_product(NodeContext& n) {
   std::vector<Value>& made = inner.outputs();
   if (!n.e.status().ok() || made.size() < 3) return;
   n.set(0, real_product(n, inner.array_of(made[0]), inner.array_of(made[1]),
-                        inner.array_of(made[2]), n.in(1), 2, 3, 4));
+                        inner.array_of(made[2]), 2, 3, 4));
 }
 
 // Numbers of a few bits each, the first in the lowest bits of a byte: another `count` along the

@@ -2,6 +2,8 @@
 // Numbers as integers with a scale and a zero point.
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <numeric>
 
 #include "runtime/base/index.h"
@@ -104,16 +106,67 @@ Array whole_numbers(NodeContext& n, const Array& x, const Array& zero, std::int6
 
 namespace {
 
+bool is_of_bytes(DType dtype) { return dtype == DType::s8 || dtype == DType::u8; }
+
+bool is_known_zero(NodeContext& n, int i) {
+  if (!n.has(i)) return true;
+  const ir::Literal* const zeros = n.known(i);
+  if (zeros == nullptr) return false;
+  const auto bytes = zeros->bytes();
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; });
+}
+
+// The sums of the columns of a matrix of bytes.
+template <typename T>
+Sizes column_sums(const ir::Literal& matrix) {
+  const std::int64_t rows = matrix.shape().dim(0), columns = matrix.shape().dim(1);
+  const T* from = matrix.data<T>();
+  Sizes sums(at(columns), 0);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = 0; k < columns; ++k) sums[at(k)] += *from++;
+  }
+  return sums;
+}
+
+}  // namespace
+
+Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero) {
+  Emit& e = n.e;
+  const Array right = n.in(b);
+  const ir::Literal* const weights = n.known(b);
+  constexpr std::int64_t kDeepest = 1 << 22;  // whose sums are s32
+  // More are no faster, and products of bytes take a workspace.
+  constexpr std::int64_t kMostRows = 64;
+  if (weights == nullptr || right.rank() != 2 || a.rank() < 2 || !is_of_bytes(a.dtype()) ||
+      !is_of_bytes(right.dtype()) || a.dim(a.rank() - 1) != right.dim(0) ||
+      right.dim(0) > kDeepest || a.element_count() > kMostRows * right.dim(0) ||
+      !is_known_zero(n, b_zero) || (!a_zero.is_null() && a_zero.element_count() != 1)) {
+    return e.matmul(whole_numbers(n, a, a_zero, -2),
+                    whole_numbers(n, right, n.has(b_zero) ? n.in(b_zero) : Array(), -1));
+  }
+  // (a - zero) b = a b - zero (1 b), which reads the weights as they lie.
+  Sizes dims = a.dims();
+  dims.back() = right.dim(1);
+  ir::Attributes attributes;
+  attributes.dot =
+      std::make_shared<const ir::DotDimensions>(ir::DotDimensions{{a.rank() - 1}, {0}, {}, {}});
+  const ir::Shape shape(DType::s32, ir::Dims(dims));
+  const Array made = e.make(Opcode::dot, {a, right}, std::move(attributes), {}, &shape);
+  if (a_zero.is_null()) return made;
+  const Sizes sums = right.dtype() == DType::s8 ? column_sums<std::int8_t>(*weights)
+                                                : column_sums<std::uint8_t>(*weights);
+  return made - e.reshape(e.convert(a_zero, DType::s32), {}) * e.numbers(sums, DType::s32);
+}
+
+namespace {
+
 void integer_matmul(NodeContext& n) {
-  const Array a = whole_numbers(n, n.in(0), n.has(2) ? n.in(2) : Array(), -2);
-  const Array b = whole_numbers(n, n.in(1), n.has(3) ? n.in(3) : Array(), -1);
-  n.set(0, n.e.matmul(a, b));
+  n.set(0, whole_product(n, n.in(0), n.has(2) ? n.in(2) : Array(), 1, 3));
 }
 
 void quantized_matmul(NodeContext& n) {
-  const Array a = whole_numbers(n, n.in(0), n.in(2), -2),
-              b = whole_numbers(n, n.in(3), n.in(5), -1);
-  const Array product = n.e.convert(n.e.matmul(a, b), DType::f32);
+  const Array a = n.in(0), b = n.in(3);
+  const Array product = n.e.convert(whole_product(n, a, n.in(2), 3, 5), DType::f32);
   const auto scale = [&](int i, const Array& x, std::int64_t axis) {
     const Array given = n.e.convert(n.in(i), DType::f32);
     if (given.element_count() == 1) return n.e.reshape(given, {});

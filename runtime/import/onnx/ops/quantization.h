@@ -14,5 +14,7 @@ Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array&
                 ir::DType dtype, std::int64_t axis);
 // x - zero as s32; `axis`: where its zero points, if several, lie.
 Array whole_numbers(NodeContext& n, const Array& x, const Array& zero, std::int64_t axis);
+// (a - a_zero) times the matrix that input `b` is, less its zero points (input `b_zero`), as s32.
+Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero);
 
 }  // namespace plimsoll::onnx
