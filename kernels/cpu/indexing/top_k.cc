@@ -16,8 +16,9 @@ namespace {
 constexpr std::int64_t kMostTasks = 8, kElementsOfTask = 8192;
 // Elements that are compared with the worst of those kept before any of them is looked at.
 constexpr std::int64_t kBlock = 64;
-// Entries beyond k that are gathered before they are cut to k.
-constexpr std::int64_t kFewestGathered = 512;
+// Entries beyond k that are gathered before they are cut to k: few the first time, which says what
+// most others are worse than.
+constexpr std::int64_t kFewestAtFirst = 64, kFewestGathered = 512;
 
 class TopK final : public KernelBase {
  public:
@@ -31,6 +32,7 @@ class TopK final : public KernelBase {
     lines_ = length_ == 0 ? 0 : from.element_count() / length_;
     tasks_ = std::clamp<std::int64_t>(lines_ * length_ / kElementsOfTask, 1,
                                       std::min(kMostTasks, std::max<std::int64_t>(lines_, 1)));
+    gathered_at_first_ = count_ + std::max(count_, kFewestAtFirst);
     gathered_ = std::min(length_, count_ + std::max(count_, kFewestGathered)) + kBlock;
     task_bytes_ = aligned_bytes(gathered_ * (ir::dtype_bytes(dtype_) == 8 ? 16 : 8));
     memory_ = reserve_workspace(task_bytes_ * tasks_);
@@ -106,7 +108,7 @@ class TopK final : public KernelBase {
         entries[found] = {keys[i], static_cast<std::int32_t>(first + i)};
         found += !is_full || keys[i] < worst ? 1 : 0;
       }
-      if (found > gathered_ - kBlock) cut();
+      if (found > gathered_ - kBlock || (!is_full && found >= gathered_at_first_)) cut();
     }
     if (found > count_) cut();
     std::sort(entries, entries + count_, before);
@@ -116,7 +118,7 @@ class TopK final : public KernelBase {
   ir::DType dtype_;
   bool is_largest_;
   std::int64_t length_ = 0, count_ = 0, lines_ = 0;
-  std::int64_t tasks_ = 1, gathered_ = 0, task_bytes_ = 0, memory_ = 0;
+  std::int64_t tasks_ = 1, gathered_at_first_ = 0, gathered_ = 0, task_bytes_ = 0, memory_ = 0;
 };
 
 }  // namespace
