@@ -111,6 +111,18 @@ TEST(OnnxAttention, WindowsAndShortMasksHideKeys) {
               attended([](int, int q, int k) { return k < 2 && k >= q; }), 1e-6);
 }
 
+TEST(OnnxAttention, RefusesArraysThatDoNotFit) {
+  const auto x = [](const ir::Dims& dims) { return ir::Literal(ir::Shape(ir::DType::f32, dims)); };
+  for (const auto& [keys, values] : {std::pair<ir::Dims, ir::Dims>{{2, 1, 3, 5}, {2, 1, 3, 2}},
+                                     {{3, 1, 3, 2}, {2, 1, 3, 2}},
+                                     {{2, 1, 3, 2}, {2, 1, 4, 2}},
+                                     {{2, 1, 3}, {2, 1, 3, 2}}}) {
+    OneNode made("Attention");
+    made.input(x({2, 1, 2, 2})).input(x(keys)).input(x(values)).with(attribute("is_causal", 1));
+    EXPECT_NE(made.error(ir::DType::f32), "");
+  }
+}
+
 TEST(OnnxAttention, GivesTheScoresThatAreAskedFor) {
   for (const int mode : {0, 1, 2, 3}) {
     OneNode scores = attention_node();
