@@ -235,7 +235,7 @@ std::span<const PassInfo> rounding_passes();
 enum class Fusion {
   full,
   vertical,  // without fuse_columns, fuse_multi_output, compare_bounded and recompute_results
-  narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
+  narrow,    // with fuse_narrowly, not reduce_single and fuse: needs no more memory than none
   none,      // each operation by itself
   // The same to choose_kernels; to whoever prepares a module, to leave that out where it rounds no
   // otherwise (executor::Program::in_form).

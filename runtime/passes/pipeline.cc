@@ -297,6 +297,8 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
                         pass == &kCompareBounded || pass == &kRecomputeResults;
     if (merges && options.fusion != Fusion::full) continue;
     if (pass == &kFuseColumns && options.launches_cost) continue;
+    // Longer rows are merged for it, which hold more at once.
+    if (pass == &kReduceSingle && options.fusion == Fusion::narrow) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }
   if (options.launches_cost && options.fusion == Fusion::full) {

@@ -178,7 +178,7 @@ TEST(FuseRows, SumsOfColumnsStayApartWhereRowsAreFewOrWideOrShort) {
 
 // As JAX writes it: sums over dimensions of one element between the others.
 TEST(FuseRows, SumsOfSingleElementsDoNotPartRows) {
-  EXPECT_EQ(kernels_of(with_dims(R"(ENTRY e {
+  const std::string text = with_dims(R"(ENTRY e {
   x = f32[$R,$M] parameter(0)
   g = f32[$R,$M] parameter(1)
   z = f32[] constant(0)
@@ -194,8 +194,11 @@ TEST(FuseRows, SumsOfSingleElementsDoNotPartRows) {
   dw1 = f32[1,$M] reshape(dw)
   dw0 = f32[$M] reduce(dw1, z), dimensions={0}, to_apply=sum
   ROOT r = (f32[$R,$M], f32[$M]) tuple(n, dw0) })",
-                                 "2048", "256")),
-            1);
+                                     "2048", "256");
+  EXPECT_EQ(kernels_of(text), 1);
+  // Forms that are to hold little keep them.
+  EXPECT_GT(kernels_of(text, {.fusion = Fusion::narrow}),
+            kernels_of(text, {.fusion = Fusion::vertical}));
 }
 
 TEST(FuseRows, NoRowNeedsWhatFollowsFromColumns) {
