@@ -277,5 +277,27 @@ TEST(Simplify, MultipliesWhereADotAddsNothingUp) {
   }
 }
 
+// An update that is left out, of one array and of a tuple; by a pred and by a number, as JAX writes
+// both.
+TEST(Simplify, SelectsBetweenBranchesThatAreLittleWork) {
+  const auto text = [](const std::string& which, const std::string& done) {
+    return "HloModule m\nkept { p = (f32[4], f32[]) parameter(0)\n ROOT x = f32[4] "
+           "get-tuple-element(p), index=0 }\ndone { p = (f32[4], f32[]) parameter(0)\n x = f32[4] "
+           "get-tuple-element(p), index=0\n s = f32[] get-tuple-element(p), index=1\n b = f32[4] "
+           "broadcast(s), dimensions={}\n ROOT y = f32[4] " +
+           done + " }\nENTRY e { c = " + which +
+           " parameter(0)\n x = f32[4] parameter(1)\n s = f32[] parameter(2)\n t = (f32[4], f32[]) "
+           "tuple(x, s)\n ROOT r = f32[4] conditional(c, t, t), " +
+           (which == "pred[]" ? "true_computation=done, false_computation=kept"
+                              : "branch_computations={kept, done}") +
+           " }\n";
+  };
+  EXPECT_EQ(with_same_results(text("pred[]", "multiply(x, b)")),
+            "select(broadcast(p0), multiply(p1, broadcast(p2)), p1)");
+  EXPECT_EQ(with_same_results(text("s32[]", "multiply(x, b)")),
+            "select(broadcast(compare(p0, 0)), p1, multiply(p1, broadcast(p2)))");
+  EXPECT_EQ(with_same_results(text("pred[]", "tanh(x)")).substr(0, 11), "conditional");
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

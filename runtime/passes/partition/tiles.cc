@@ -76,12 +76,12 @@ Instruction* add_summand(Instruction* tile, const Sharding& sharding) {
 // Where the parts that partitions have by one sharding lie in the tiles that they have summands of
 // by another, so that each summand is zeros around the part, and all that is to be summed has each
 // part once.
-struct Parts {
+struct TileParts {
   std::vector<std::vector<std::int32_t>> starts;  // by dimension and partition
   std::vector<std::int32_t> spare;  // by partition: not zero where another one has the same part
 };
-std::optional<Parts> find_parts(const Shape& whole, const Sharding& held, const Sharding& wanted,
-                                std::int64_t partitions) {
+std::optional<TileParts> find_parts(const Shape& whole, const Sharding& held,
+                                    const Sharding& wanted, std::int64_t partitions) {
   const std::vector<std::int64_t> tile_of = wanted.tile_of_partition(partitions);
   const std::vector<std::int64_t> part_of = held.tile_of_partition(partitions);
   const std::vector<std::int64_t> copy_of = wanted.copy_of_partition(partitions);
@@ -93,7 +93,7 @@ std::optional<Parts> find_parts(const Shape& whole, const Sharding& held, const 
     parts *= held.tiles[d] / wanted.tiles[d];
   }
   if (parts == 1) return std::nullopt;
-  Parts made;
+  TileParts made;
   made.starts.resize(held.tiles.size());
   made.spare.assign(at(partitions), 0);
   // By tile and by which of its sums.
@@ -117,7 +117,7 @@ std::optional<Parts> find_parts(const Shape& whole, const Sharding& held, const 
   return made;
 }
 
-Instruction* add_part(Instruction* part, const Shape& tile, Parts parts) {
+Instruction* add_part(Instruction* part, const Shape& tile, TileParts parts) {
   ir::Computation& computation = *part->parent();
   Instruction* const partition = add_partition(computation);
   const bool is_needed = std::find(parts.spare.begin(), parts.spare.end(), 1) != parts.spare.end();

@@ -15,6 +15,8 @@ ir::Instruction* simplify_movement(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_slicing(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_windows(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_products(Rewriter& rewriter, ir::Instruction& at);
+// Conditionals between cheap computations of elements as selects.
+ir::Instruction* select_branches(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_structure(Rewriter& rewriter, ir::Instruction& at);
 // Elementwise operations on broadcasts become broadcasts of smaller operations.
 ir::Instruction* sink_broadcasts(Rewriter& rewriter, ir::Instruction& at);
