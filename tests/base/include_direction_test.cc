@@ -113,7 +113,7 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu/scalar", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/codecs", {"kernels/cpu"});
     folder("kernels/cpu/products", {"kernels/cpu"});
-    folder("kernels/cpu/contraction", {"kernels/cpu/products"});
+    folder("kernels/cpu/contraction", {"kernels/cpu/products", "runtime/ir/fusions"});
     folder("kernels/cuda", {"kernels/cpu/contraction", "runtime/device/cuda", "runtime/ir/text"});
     folder("kernels/cpu/collectives", {"kernels/cpu/scalar"});
     folder("kernels/cpu/attention", {"kernels/cpu", "runtime/ir/fusions"});
