@@ -24,7 +24,9 @@ namespace plimsoll::jit {
 
 namespace {
 
-void run(llvm::Module& module, llvm::TargetMachine* target, llvm::FunctionPassManager& passes) {
+// `shares_stack`: what functions that are inlined have on the stack lies in one place by turns.
+void run(llvm::Module& module, llvm::TargetMachine* target, llvm::FunctionPassManager& passes,
+         bool shares_stack) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -35,7 +37,7 @@ void run(llvm::Module& module, llvm::TargetMachine* target, llvm::FunctionPassMa
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  modules.invalidate(module, llvm::AlwaysInlinerPass(false).run(module, modules));
+  modules.invalidate(module, llvm::AlwaysInlinerPass(shares_stack).run(module, modules));
   for (llvm::Function& function : module) {
     if (!function.isDeclaration()) passes.run(function, functions);
   }
@@ -49,7 +51,7 @@ void clean_up(llvm::Module& module, llvm::TargetMachine* target) {
   passes.addPass(llvm::EarlyCSEPass(false));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
-  run(module, target, passes);
+  run(module, target, passes, false);
 }
 
 void clean_up_sequence(llvm::Module& module, llvm::TargetMachine* target) {
@@ -72,7 +74,7 @@ void clean_up_sequence(llvm::Module& module, llvm::TargetMachine* target) {
   passes.addPass(llvm::DSEPass());
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
-  run(module, target, passes);
+  run(module, target, passes, true);
 }
 
 }  // namespace plimsoll::jit

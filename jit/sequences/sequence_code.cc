@@ -24,6 +24,8 @@ using Kind = SequenceStep::Kind;
 // it worth compiling for what a run soon has done; and compiling takes time by the number of
 // kernels.
 constexpr double kMostKernelSeconds = 300e-9;
+// What large copies take, which several threads share outside of a function.
+constexpr double kCopiedBytesPerSecond = 10e9;
 constexpr double kFewestLaunches = 1000, kUnknownRounds = 256;
 constexpr int kMostKernels = 64;
 
@@ -170,10 +172,8 @@ class SequenceCodeWriter {
     Value* const workspace = address(step.places + step.input_count + step.output_count);
     for (std::size_t p = firsts_[at(i)]; p < firsts_[at(i) + 1]; ++p) {
       const Phase& phase = phases_[p];
-      // The same number is the same buffer, and no two numbers are.
       if (phase.unless_input >= 0 &&
-          text_.places[at(step.places + phase.unless_input)] ==
-              text_.places[at(step.places + step.input_count + phase.unless_output)]) {
+          device::is_in_place(text_, step, phase.unless_input, phase.unless_output)) {
         continue;
       }
       b_.CreateCall(code_.module->getFunction(phase.function),
@@ -306,6 +306,7 @@ std::optional<SequenceGraph> sequence_graph(const SequenceText& text, SequenceMo
   int launches = 0;
   double seconds = 0;
   for (const SequenceStep& step : text.steps) {
+    if (step.kind == Kind::copy) seconds += static_cast<double>(step.bytes) / kCopiedBytesPerSecond;
     if (step.kind != Kind::launch) continue;
     if (++launches > kMostKernels || !is_compiled(step)) return std::nullopt;
     seconds += kernel_seconds(text, step);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -56,6 +57,13 @@ struct SequenceText {
   std::vector<std::int32_t> places;
   std::int32_t addresses = 0;
 };
+
+// Whether a launch's input and output of these numbers are one buffer.
+inline bool is_in_place(const SequenceText& text, const SequenceStep& launch, int input,
+                        int output) {
+  return text.places[static_cast<std::size_t>(launch.places + input)] ==
+         text.places[static_cast<std::size_t>(launch.places + launch.input_count + output)];
+}
 
 // Launches that are known beforehand, with the loops and branches around them, as one. Each has the
 // bits that it has alone. Made by KernelProvider::sequence. Immutable and thread-safe.

@@ -13,6 +13,11 @@
 namespace plimsoll::device {
 namespace {
 
+using Kind = SequenceStep::Kind;
+
+// So many are copied in less time than a stream takes to be asked.
+constexpr std::int64_t kFewBytes = 4096;
+
 // Rounds between two looks at what may stop a run, besides those before longer launches.
 constexpr std::int64_t kRoundsPerLook = 64;
 
@@ -48,11 +53,10 @@ struct CpuLaunchSequence::Run {
 
 std::vector<KernelPhase> phases_of(const SequenceText& text, const SequenceStep& step) {
   const auto& kernel = static_cast<const PhasedKernel&>(*step.kernel);  // as it may join
-  const std::int32_t inputs = step.places, outputs = step.places + step.input_count;
   std::vector<KernelPhase> phases;
   for (const KernelPhase& phase : kernel.phases()) {
-    if (phase.unless_input >= 0 && text.places[at(inputs + phase.unless_input)] ==
-                                       text.places[at(outputs + phase.unless_output)]) {
+    if (phase.unless_input >= 0 &&
+        is_in_place(text, step, phase.unless_input, phase.unless_output)) {
       continue;
     }
     phases.push_back(phase);
@@ -75,35 +79,16 @@ void CpuLaunchSequence::add(const SequenceText& text, const SequenceStep& from) 
       pointers_.push_back(nullptr);
     }
   };
-  const bool calls = is_called(text, from);
-  switch (from.kind) {
-    case SequenceStep::Kind::launch:
-      step.kind = calls ? Kind::call : Kind::launch;
-      break;
-    case SequenceStep::Kind::joint:
-      step.kind =
-          std::all_of(text.steps.begin() + std::ssize(steps_) + 1, text.steps.begin() + from.end,
-                      [&](const SequenceStep& part) { return is_called(text, part); })
-              ? Kind::parts
-              : Kind::joint;
-      break;
-    case SequenceStep::Kind::copy:
-      step.kind = Kind::copy;
-      break;
-    case SequenceStep::Kind::loop:
-      step.kind = Kind::loop;
-      break;
-    case SequenceStep::Kind::branch:
-      step.kind = Kind::branch;
-      break;
-    case SequenceStep::Kind::block:
-      step.kind = Kind::block;
-      break;
+  step.is_called = is_called(text, from);
+  if (from.kind == Kind::joint) {
+    step.is_called =
+        std::all_of(text.steps.begin() + std::ssize(steps_) + 1, text.steps.begin() + from.end,
+                    [&](const SequenceStep& part) { return is_called(text, part); });
   }
   step.inputs = next();
   put(from.input_count);
   step.calls = static_cast<std::int32_t>(calls_.size());
-  if (calls) {
+  if (step.is_called && from.kind == Kind::launch) {
     for (const KernelPhase& phase : phases_of(text, from))
       calls_.push_back({phase.run, phase.units});
     const auto tables = static_cast<const PhasedKernel&>(*from.kernel).tables();
@@ -129,23 +114,12 @@ Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t e
   for (std::int32_t i = begin; i < end; ++i) {
     const Step& step = steps_[at(i)];
     Status status;
-    switch (step.kind) {
-      case Kind::call: {
-        const void* const* const inputs = run.inputs(step);
-        void* const* const outputs = run.outputs(step);
-        for (std::int32_t c = step.calls; c < step.calls_end; ++c) {
-          const Call& call = calls_[at(c)];
-          call.entry(inputs, outputs, *run.workspaces(step), 0, call.units);
-        }
-        continue;
-      }
-      case Kind::copy: {
-        void* const to = *run.outputs(step);
-        const void* const from = *run.inputs(step);
-        if (to != from) std::memcpy(to, from, at(step.of.bytes));
-        continue;
-      }
+    switch (step.of.kind) {
       case Kind::launch:
+        if (step.is_called) {
+          call(run, step);
+          continue;
+        }
         if (run.stop != nullptr) PLIMSOLL_RETURN_IF_ERROR(run.stop->check());
         status = run.stream.launch(
             *step.of.kernel,
@@ -153,6 +127,7 @@ Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t e
              std::span(run.outputs(step), at(step.of.output_count)), *run.workspaces(step)});
         break;
       case Kind::joint:
+        if (step.is_called) continue;  // its parts follow
         if (run.stop != nullptr) PLIMSOLL_RETURN_IF_ERROR(run.stop->check());
         status =
             run.stream.launch(*step.of.joint, std::span(run.inputs(step), at(step.of.input_count)),
@@ -160,8 +135,16 @@ Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t e
                               std::span(run.workspaces(step), at(step.of.workspace_count)));
         i = step.of.end - 1;
         break;
-      case Kind::parts:
+      case Kind::copy: {
+        void* const to = *run.outputs(step);
+        const void* const from = *run.inputs(step);
+        if (step.of.bytes > kFewBytes) {
+          status = run.stream.copy(to, from, step.of.bytes, CopyKind::device_to_device);
+          break;
+        }
+        if (to != from) std::memcpy(to, from, at(step.of.bytes));
         continue;
+      }
       case Kind::loop:
         PLIMSOLL_RETURN_IF_ERROR(run_loop(run, i));
         i = step.of.end - 1;
@@ -179,6 +162,14 @@ Status CpuLaunchSequence::run_steps(Run& run, std::int32_t begin, std::int32_t e
     }
   }
   return ok_status();
+}
+
+void CpuLaunchSequence::call(const Run& run, const Step& step) const {
+  const void* const* const inputs = run.inputs(step);
+  void* const* const outputs = run.outputs(step);
+  for (std::int32_t c = step.calls; c < step.calls_end; ++c) {
+    calls_[at(c)].entry(inputs, outputs, *run.workspaces(step), 0, calls_[at(c)].units);
+  }
 }
 
 Status CpuLaunchSequence::run_loop(Run& run, std::int32_t i) const {

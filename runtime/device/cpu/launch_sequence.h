@@ -27,10 +27,10 @@ class CpuLaunchSequence final : public LaunchSequence {
              const Stop* stop) const override;
 
  private:
-  enum class Kind : std::uint8_t { call, launch, joint, parts, copy, loop, branch, block };
   // Pointers of a step lie in the run's at `inputs` (tables behind them), `outputs`, `workspaces`.
   struct Step {
-    Kind kind = Kind::call;
+    // A launch is nothing but calls; of a joint one all parts are, which stand for it then.
+    bool is_called = false;
     std::int32_t inputs = 0, outputs = 0, workspaces = 0;
     std::int32_t calls = 0, calls_end = 0;  // of `calls_`
     SequenceStep of;
@@ -41,6 +41,7 @@ class CpuLaunchSequence final : public LaunchSequence {
     std::int64_t units = 0;
   };
   struct Run;
+  void call(const Run& run, const Step& step) const;
   void add(const SequenceText& text, const SequenceStep& step);
   Status run_steps(Run& run, std::int32_t begin, std::int32_t end) const;
   Status run_loop(Run& run, std::int32_t at) const;
