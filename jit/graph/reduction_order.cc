@@ -14,14 +14,6 @@ namespace {
 using ir::DType;
 using ir::Opcode;
 
-bool is_plain(const ir::Computation& computation) {
-  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
-                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
-    if (ir::is_binary_computation(computation, opcode)) return true;
-  }
-  return false;
-}
-
 using Tuple = std::vector<ir::Literal>;
 
 // The computation's results on scalars; empty when it cannot be evaluated.
@@ -48,7 +40,7 @@ Tuple evaluate(const ir::Computation& computation, const Tuple& a, const Tuple& 
 }  // namespace
 
 bool must_run_in_order(const ir::Computation& computation) {
-  if (is_plain(computation)) return false;
+  if (ir::plain_operation(computation).has_value()) return false;
   const std::size_t count = computation.parameters().size() / 2;
   // Small whole numbers: arithmetic on them is exact, and ties are frequent.
   std::uint32_t state = 1;

@@ -15,12 +15,7 @@ using ir::Instruction;
 using ir::Opcode;
 
 bool is_plain_reduce(const Instruction& reduce) {
-  if (reduce.operand_count() != 2) return false;
-  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
-                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
-    if (ir::is_binary_computation(*reduce.to_apply(), opcode)) return true;
-  }
-  return false;
+  return reduce.operand_count() == 2 && ir::plain_operation(*reduce.to_apply()).has_value();
 }
 
 // One element from the operands' at the same place, or from none at all.

@@ -13,19 +13,13 @@
 #include "runtime/ir/fusions/sliced_operands.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/replace_all.h"
 #include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-// Layers of a stack, in an order that leaves it at both ends, where indices are clamped. STACK,
-// LAYER and SIZES are one layer's product's right operand, stacked and by itself.
+// Layers of a stack, in an order that leaves it at both ends, where indices are clamped.
 std::string layers_text(const std::string& dtype, const std::string& index, bool is_turned) {
   std::string text = R"(
 HloModule layers
@@ -57,10 +51,9 @@ ENTRY main { x = DT[4,64] parameter(0)
   init = (INDEX[], DT[4,64], DT[5,64,64], DT[4,64]) tuple(i, x, w, b)
   l = (INDEX[], DT[4,64], DT[5,64,64], DT[4,64]) while(init), condition=more, body=body
   ROOT o = DT[4,64] get-tuple-element(l), index=1 })";
-  replace_all(text, "INDEX", index);
-  replace_all(text, "DT", dtype);
-  replace_all(text, "CONTRACTED", is_turned ? "1" : "0");
-  return text;
+  text = cases::replace_all(text, "INDEX", index);
+  text = cases::replace_all(text, "DT", dtype);
+  return cases::replace_all(text, "CONTRACTED", is_turned ? "1" : "0");
 }
 
 std::int64_t sliced_dots(const ir::Module& module) {

@@ -11,19 +11,14 @@
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/op_cases.h"
+#include "tests/cases/replace_all.h"
 #include "tests/trace/replay.h"
 
 namespace plimsoll::trace {
 namespace {
 
 using cases::OpCase;
-
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
+using cases::replace_all;
 
 // The case with every float widened, so that differences of values are worth comparing.
 std::string in_f64(const std::string& hlo) {

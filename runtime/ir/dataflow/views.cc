@@ -64,32 +64,6 @@ bool passes_through(const Instruction& loop, int leaf) {
   return loop.opcode() == Opcode::while_ && stays(loop, leaf, steps);
 }
 
-bool is_view(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::parameter:
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::domain:
-    case Opcode::opt_barrier:
-    case Opcode::after_all:
-    case Opcode::add_dependency:
-    case Opcode::reshape:
-      return true;
-    case Opcode::bitcast:
-      return is_row_major(instruction.shape()) && is_row_major(instruction.operand(0)->shape());
-    default:
-      return false;
-  }
-}
-
-const Instruction* shown_by(const Instruction* view) {
-  while ((view->opcode() == Opcode::reshape || view->opcode() == Opcode::bitcast) &&
-         is_view(*view) && view->operand(0)->shape().dtype() == view->shape().dtype()) {
-    view = view->operand(0);
-  }
-  return view;
-}
-
 bool only_elements_are_taken(const Instruction& tuple) {
   return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
     return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&

@@ -3,33 +3,17 @@
 
 #include <algorithm>
 
-#include "runtime/base/index.h"
+#include "runtime/ir/shown.h"
 
 namespace plimsoll::ir {
-namespace {
-
-// Reshapes and bitcasts that keep the elements, their order and their dtype.
-const Instruction& viewed_by(const Instruction& value) {
-  const Instruction* seen = &value;
-  while ((seen->opcode() == Opcode::reshape || seen->opcode() == Opcode::bitcast) &&
-         seen->shape().layout() == nullptr && seen->operand(0)->shape().layout() == nullptr &&
-         seen->operand(0)->shape().dtype() == seen->shape().dtype() &&
-         seen->operand(0)->shape().element_count() == seen->shape().element_count()) {
-    seen = seen->operand(0);
-  }
-  return *seen;
-}
-
-}  // namespace
-
 const Instruction* contiguous_slice(const Instruction& operand) {
   if (!operand.shape().is_array()) return nullptr;
-  const Instruction& slice = viewed_by(operand);
+  const Instruction& slice = *shown_by(&operand);
   if (slice.opcode() != Opcode::dynamic_slice) return nullptr;
   const Shape& from = slice.operand(0)->shape();
   const Dims &whole = from.dims(), &part = slice.shape().dims();
-  if (slice.operand_count() != 1 + whole.size() || from.layout() != nullptr ||
-      slice.shape().layout() != nullptr || slice.shape().element_count() == 0) {
+  if (slice.operand_count() != 1 + whole.size() || !is_row_major(from) ||
+      !is_row_major(slice.shape()) || slice.shape().element_count() == 0) {
     return nullptr;
   }
   // Before the last dim that is cut there may be one of each only. Then the indices of the dims

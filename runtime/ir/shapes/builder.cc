@@ -65,4 +65,12 @@ bool is_binary_computation(const Computation& computation, Opcode opcode) {
   return (a == parameters[0] && b == parameters[1]) || (a == parameters[1] && b == parameters[0]);
 }
 
+std::optional<Opcode> plain_operation(const Computation& computation) {
+  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
+                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
+    if (is_binary_computation(computation, opcode)) return opcode;
+  }
+  return std::nullopt;
+}
+
 }  // namespace plimsoll::ir

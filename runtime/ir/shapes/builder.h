@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <optional>
+
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 
@@ -23,5 +25,9 @@ Computation* scalar_computation(Module& module, Opcode opcode, DType dtype);
 // True when `computation` is `opcode(p0, p1)` on scalars (either operand order); used to recognise
 // sums, maxima and so on.
 bool is_binary_computation(const Computation& computation, Opcode opcode);
+
+// The operation that such a computation is, where it is one that neither order nor grouping changes
+// but by rounding: add, multiply, maximum, minimum, and, or, xor. Nothing of any other.
+std::optional<Opcode> plain_operation(const Computation& computation);
 
 }  // namespace plimsoll::ir

@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <optional>
-
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
 namespace plimsoll::passes {
 
-using ir::Computation;
 using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-// The one operation of a reducer on elements of `dtype`; nothing where kernels reduce otherwise
-// than they compute.
-std::optional<Opcode> only_operation(const Computation& reducer, DType dtype) {
-  if (dtype == DType::pred) return std::nullopt;
-  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
-                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
-    if (ir::is_binary_computation(reducer, opcode)) return opcode;
-  }
-  return std::nullopt;
-}
 
 Instruction* reduce_by_operation(Rewriter& rewriter, Instruction& reduce) {
   if (reduce.opcode() != Opcode::reduce || reduce.operand_count() != 2 ||
@@ -32,8 +18,9 @@ Instruction* reduce_by_operation(Rewriter& rewriter, Instruction& reduce) {
     return nullptr;
   }
   const DType dtype = reduce.shape().dtype();
-  const auto operation = only_operation(*reduce.to_apply(), dtype);
-  if (!operation || reduce.operand(0)->shape().dtype() != dtype ||
+  const auto operation = ir::plain_operation(*reduce.to_apply());
+  // Kernels reduce preds otherwise than they compute.
+  if (!operation || dtype == DType::pred || reduce.operand(0)->shape().dtype() != dtype ||
       reduce.operand(1)->shape().dtype() != dtype ||
       reduce.to_apply()->root()->shape().dtype() != dtype) {
     return nullptr;

@@ -20,12 +20,8 @@ namespace {
 constexpr std::int64_t kColumnLanes = 4;
 
 bool is_plain(const Instruction& reduce) {
-  if (reduce.opcode() != Opcode::reduce || reduce.operand_count() != 2) return false;
-  for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,
-                              Opcode::and_, Opcode::or_, Opcode::xor_}) {
-    if (ir::is_binary_computation(*reduce.to_apply(), opcode)) return true;
-  }
-  return false;
+  return reduce.opcode() == Opcode::reduce && reduce.operand_count() == 2 &&
+         ir::plain_operation(*reduce.to_apply()).has_value();
 }
 
 std::optional<Rows> cut(const Dims& dims, const std::vector<std::int64_t>& reduced) {
