@@ -3,7 +3,7 @@
 
     python beside_xla.py --build BUILD [--operations] [--only WORDS] [--rounds N]
 
-`--operations`: single operations, of which there are some 250, instead of programs; without a limit alone.
+`--operations`: single operations and small loops, of which there are some 270, instead of programs; without a limit alone.
 
 Each side has a process of its own, with the same JAX, the same programs and two threads, and runs in turns with the
 other. Ratios are ours over XLA's, so that below 1 we are better. A first call traces, lowers, compiles and runs, with
@@ -76,9 +76,10 @@ def cases():
 
 
 def single_operations():
+    from loops import LOOPS
     from operations import OPERATIONS, WIDE_OPERATIONS
 
-    return OPERATIONS + WIDE_OPERATIONS
+    return OPERATIONS + LOOPS + WIDE_OPERATIONS
 
 
 class Side:

@@ -442,7 +442,6 @@ OPERATIONS = [
         lambda x: lax.scan(lambda h, t: (0.9 * h + t, h), jnp.zeros((4096,)), x)[1],
         lambda: (floats(512, 4096),),
     ),
-    operation("scan scalar", lambda x: lax.scan(lambda h, t: (0.9 * h + t, h), 0.0, x)[1], lambda: (floats(20000),)),
     operation(
         "assoc scan",
         lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b))[1],
@@ -647,6 +646,14 @@ OPERATIONS = [
         "dequant mm",
         lambda a, w, s: a @ (w.astype(jnp.float32) * s),
         lambda: (floats(64, 1024), whole(100, 1024, 1024, dtype=np.int8), floats(1024)),
+    ),
+    operation("turned, pairs", lambda x: jnp.transpose(x, (1, 0, 2)) + 1, lambda: (floats(1024, 1024, 2),)),
+    operation("turned, rows of 16", lambda x: jnp.transpose(x, (1, 0, 2)) + 1, lambda: (floats(256, 256, 16),)),
+    operation("turned, an image", lambda x: jnp.transpose(x, (1, 0, 2)) + 1, lambda: (floats(512, 512, 3),)),
+    operation(
+        "turned, complex",
+        lambda x: x.T + 1,
+        lambda: ((floats(1024, 1024) + 1j * floats(1024, 1024)).astype(np.complex64),),
     ),
 ]
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops of little work a round, and over layers, as JAX's users write them: each a function and its arguments."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from operations import KEY, floats, key_of, operation, whole
+
+
+def levenshtein(a, b):
+    def row(state, letter):
+        number, above = state
+
+        def place(left, beside):
+            up, diagonal, other = beside
+            least = jnp.minimum(jnp.minimum(up + 1, left + 1), diagonal + (letter != other))
+            return least, least
+
+        _, rest = lax.scan(place, number + 1, (above[1:], above[:-1], b))
+        return (number + 1, jnp.concatenate([jnp.array([number + 1]), rest])), None
+
+    first = jnp.arange(b.shape[0] + 1, dtype=jnp.int32)
+    return lax.scan(row, (jnp.int32(0), first), a)[0][1][-1]
+
+
+def pendulum(state):
+    def slope(y):
+        return jnp.stack([y[1], -jnp.sin(y[0]) - 0.1 * y[1]])
+
+    def step(y, _):
+        a = slope(y)
+        b = slope(y + 0.005 * a)
+        c = slope(y + 0.005 * b)
+        y = y + 0.01 / 6 * (a + 2 * b + 2 * c + slope(y + 0.01 * c))
+        return y, y
+
+    return lax.scan(step, state, None, length=5000)[1]
+
+
+def metropolis(words):
+    def step(state, key):
+        x, log = state
+        proposes, accepts = jax.random.split(key)
+        moved = x + 0.5 * jax.random.normal(proposes)
+        there = -0.5 * moved * moved
+        takes = jnp.log(jax.random.uniform(accepts)) < there - log
+        x = jnp.where(takes, moved, x)
+        return (x, jnp.where(takes, there, log)), x
+
+    start = (jnp.float32(0), jnp.float32(0))
+    return lax.scan(step, start, jax.random.split(key_of(words), 2000))[1]
+
+
+def kalman(observed):
+    moves, sees = jnp.eye(4) * 0.9, jnp.ones((2, 4)) * 0.3
+
+    def step(state, y):
+        mean, spread = state
+        mean, spread = moves @ mean, moves @ spread @ moves.T + 0.1 * jnp.eye(4)
+        of_y = sees @ spread @ sees.T + jnp.eye(2)
+        size = of_y[0, 0] * of_y[1, 1] - of_y[0, 1] * of_y[1, 0]
+        inverse = jnp.array([[of_y[1, 1], -of_y[0, 1]], [-of_y[1, 0], of_y[0, 0]]]) / size
+        gain = spread @ sees.T @ inverse
+        mean = mean + gain @ (y - sees @ mean)
+        return (mean, spread - gain @ sees @ spread), mean
+
+    return lax.scan(step, (jnp.zeros(4), jnp.eye(4)), observed)[1]
+
+
+def newton(x):
+    def step(state):
+        y, count = state
+        return y - (y * y - 2) / (2 * y + 1e-3) * 0.5, count + 1
+
+    return lax.while_loop(lambda state: state[1] < 20000, step, (x, 0))[0]
+
+
+def layers(x, up, down):
+    return lax.scan(lambda h, w: (jnp.tanh(jnp.tanh(h @ w[0]) @ w[1]), None), x, (up, down))[0]
+
+
+def updated_or_not(is_fine, values, momenta, gradients):
+    return lax.cond(
+        is_fine,
+        lambda p, m, g: (p - 0.1 * g, 0.9 * m + g),
+        lambda p, m, g: (p, m),
+        values,
+        momenta,
+        gradients,
+    )
+
+
+LOOPS = [
+    operation("loop, levenshtein 200 x 200", levenshtein, lambda: (whole(4, 200), whole(3, 200))),
+    operation("loop, pendulum 5000", pendulum, lambda: (np.array([1, 0], np.float32),)),
+    operation("loop, metropolis 2000", metropolis, lambda: (KEY,)),
+    operation("loop, kalman 500", kalman, lambda: (floats(500, 2),)),
+    operation("loop, newton 20000", newton, lambda: (np.float32(3),)),
+    operation(
+        "loop, scalar 100000",
+        lambda x: lax.fori_loop(0, 100000, lambda _, c: c * 1.0001 + 0.5, x),
+        lambda: (np.float32(1),),
+    ),
+    operation(
+        "loop, scan of scalars 20000", lambda x: lax.scan(lambda h, t: (0.9 * h + t, h), 0.0, x)[1], lambda: (floats(20000),)
+    ),
+    operation(
+        "loop, 12 layers of one row", layers, lambda: (floats(1, 256), floats(12, 256, 1024), floats(12, 1024, 256))
+    ),
+    operation(
+        "cond, updated or not",
+        updated_or_not,
+        lambda: (np.array(True), floats(512, 512), floats(512, 512), floats(512, 512)),
+    ),
+]
