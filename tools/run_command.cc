@@ -261,6 +261,7 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
     output.json[std::string(tier_info(tier).name) + "_peak_bytes"] = tier_peak(tiers[tier].get());
   }
   output.json["replans"] = (*current)->replans();
+  output.json["trials"] = (*current)->trials();
   output.json["improvements"] = (*current)->improvements();
   const executor::LaunchCounts launches = executable->launches();
   output.json["launched_kernels"] = launches.kernels;

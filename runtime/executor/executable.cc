@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -38,6 +39,7 @@ struct Executable::Impl {
   std::mutex profile_mutex;  // guards resolution.measurements
   std::atomic<bool> sampling{false};
   std::atomic<std::uint32_t> runs{0};
+  RunTimes times;
   std::atomic<std::int64_t> fail_launch{0};
   bool may_be_graph = false;
   GraphRuns graphs;
@@ -46,6 +48,8 @@ struct Executable::Impl {
 };
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // While it is there, the run's stop ends waits for other participants, too; when it goes, what the
 // run has begun with them is over.
@@ -313,6 +317,9 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
       impl_->fail_launch.exchange(0),
       &options.stop,
       options.waited_seconds};
+  const bool is_timed =
+      impl_->times.is_on() && !observation.profile && options.communicator == nullptr;
+  const auto begin = is_timed ? Clock::now() : Clock::time_point();
   stream.set_communicator(options.communicator);
   const Meetings meetings(options);
   // The engines' transfers are timed.
@@ -348,6 +355,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
     return stopped ? status.with_context("running " + name) : status;
   }
   PLIMSOLL_RETURN_IF_ERROR(finished);
+  if (is_timed) impl_->times.record(std::chrono::duration<double>(Clock::now() - begin).count());
   budget.count_remedies(plan_->recomputed_bytes, impl_->encoded_bytes);
   if (impl_->resident != nullptr) {
     if (!constants.holds_content()) impl_->resident->note(budget);
@@ -416,6 +424,7 @@ void Executable::clear_profile() const {
 void Executable::enable_profile(bool on) const { impl_->profiling.store(on); }
 void Executable::enable_sampling(bool on) const { impl_->sampling.store(on); }
 void Executable::enable_joint_launches(bool on) const { impl_->joint_launches.store(on); }
+RunTimes& Executable::run_times() const { return impl_->times; }
 LaunchCounts Executable::launches() const { return impl_->resolution.launches; }
 
 std::int64_t Executable::graph_runs() const { return impl_->graphs.launches(); }

@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/profile.h"
+#include "runtime/executor/run_times.h"
 #include "runtime/memory/budget/admission.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
@@ -82,6 +83,9 @@ class Executable {
   // machine, the next four, then fewer and fewer down to every 64th, so that reading the clock
   // costs next to nothing. Off by default.
   void enable_sampling(bool on) const;
+  // Of whole runs that end well, in which nothing was timed step by step and no other participants
+  // took part.
+  RunTimes& run_times() const;
 
   struct Impl;
   Executable(ProgramPlan made, std::unique_ptr<Impl> impl);

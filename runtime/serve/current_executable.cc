@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "runtime/program/calibration.h"
 
@@ -25,12 +26,61 @@ bool costs_time(const planner::Plan& plan) {
   return plan.predicted_seconds > plan.unlimited_seconds;
 }
 
+// Runs after which a plan is taken to stay: its kernels have been measured.
+constexpr std::int64_t kSettled = 8;
+
+// A plan that is said to take more than this many times as long is not worth a trial.
+constexpr double kHopeless = 1.5;
+
+// Participants run in step, and are not to wait for each other's trials.
+bool may_be_tried(const planner::Plan& plan) { return plan.counts.collective == 0; }
+
+// Whether they do the same at the same places, as the same search under other prices often finds.
+bool is_same(const planner::Plan& a, const planner::Plan& b) {
+  const auto same_step = [](const planner::Step& one, const planner::Step& other) {
+    return one.kind == other.kind && one.instruction == other.instruction &&
+           std::equal(one.callees.begin(), one.callees.end(), other.callees.begin(),
+                      other.callees.end(),
+                      [](const auto& callee, const auto& its) { return is_same(*callee, *its); });
+  };
+  const auto same_buffer = [](const planner::Buffer& one, const planner::Buffer& other) {
+    return one.placement == other.placement && one.offset == other.offset;
+  };
+  return a.computation == b.computation && a.peak_bytes == b.peak_bytes &&
+         std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step) &&
+         std::equal(a.buffers.begin(), a.buffers.end(), b.buffers.begin(), b.buffers.end(),
+                    same_buffer);
+}
+
+// Sets of `allowed` remedies without some that `plan` uses, the fewest first.
+std::vector<planner::Remedies> fewer_remedies(const planner::Plan& plan,
+                                              const planner::Remedies& allowed) {
+  std::vector<planner::Remedies> sets;
+  const bool swaps = plan.counts.swap_out > 0, encodes = plan.counts.all_encodes() > 0;
+  const auto add = [&](bool compress, bool swap) {
+    planner::Remedies set = allowed;
+    set.compress = compress;
+    set.swap = swap;
+    sets.push_back(set);
+  };
+  if (swaps || encodes) add(allowed.compress && !encodes, allowed.swap && !swaps);
+  if (swaps && encodes) {
+    add(true, false);
+    add(false, true);
+  }
+  return sets;
+}
+
 }  // namespace
 
 CurrentExecutable::CurrentExecutable(const planner::PlanOptions& options,
                                      std::shared_ptr<memory::Budget> budget, double drift,
                                      LimitedBy limited_by)
-    : options_(options), budget_(std::move(budget)), drift_(drift), limited_by_(limited_by) {}
+    : options_(options),
+      budget_(std::move(budget)),
+      drift_(drift),
+      limited_by_(limited_by),
+      remedies_(options.remedies) {}
 
 CurrentExecutable::~CurrentExecutable() {
   std::shared_ptr<BackgroundWorker::Job> job;
@@ -82,17 +132,62 @@ Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::open(
 planner::PlanOptions CurrentExecutable::options_now() const {
   planner::PlanOptions options = at_limit(options_, limit_now(options_, *budget_, limited_by_));
   options.effort = planner::Effort::full;
+  const std::lock_guard lock(mutex_);
+  options.remedies = remedies_;
   return options;
 }
 
 std::shared_ptr<const Executable> CurrentExecutable::get() const {
   const std::lock_guard lock(mutex_);
+  return trial_ != nullptr ? trial_->turn() : executable_;
+}
+
+std::shared_ptr<const Executable> CurrentExecutable::incumbent() const {
+  const std::lock_guard lock(mutex_);
   return executable_;
+}
+
+void CurrentExecutable::install(std::shared_ptr<const Executable> executable) {
+  trial_ = nullptr;
+  executable_ = std::move(executable);
+  runs_ = 0;
+  fewer_tried_ = 0;
+}
+
+void CurrentExecutable::begin_trial(std::shared_ptr<const Executable> challenger) {
+  trial_ = std::make_unique<PlanTrial>(executable_, std::move(challenger));
+}
+
+bool CurrentExecutable::is_on_trial() {
+  const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
+  const std::lock_guard lock(mutex_);
+  ++runs_;
+  if (trial_ == nullptr) return false;
+  const bool fits = trial_->challenger()->plan().peak_bytes <= limit;
+  if (fits && !trial_->advance()) return true;
+  trials_.fetch_add(1, std::memory_order_relaxed);
+  const std::unique_ptr<PlanTrial> trial = std::move(trial_);
+  runs_ = 0;
+  if (!fits || !trial->challenger_wins()) return false;
+  const planner::Plan& lost = executable_->plan();
+  const planner::Plan& won = trial->challenger()->plan();
+  // What was left out stays out.
+  if (lost.counts.swap_out > 0 && won.counts.swap_out == 0) remedies_.swap = false;
+  if (lost.counts.all_encodes() > 0 && won.counts.all_encodes() == 0) remedies_.compress = false;
+  install(trial->challenger());
+  return false;
+}
+
+bool CurrentExecutable::wants_fewer_remedies() {
+  const std::lock_guard lock(mutex_);
+  const planner::Plan& plan = executable_->plan();
+  if (runs_ != kSettled || !may_be_tried(plan)) return false;
+  return fewer_tried_ < fewer_remedies(plan, remedies_).size();
 }
 
 CurrentExecutable::Expectation CurrentExecutable::expectation() const {
   const std::lock_guard lock(expecting_);
-  const std::shared_ptr<const Executable> now = get();
+  const std::shared_ptr<const Executable> now = incumbent();
   const planner::MeasuredCosts& costs = now->program().costs();
   const std::int64_t runs = costs.runs();
   if (expected_ == now && expected_runs_ == runs) return expectation_;
@@ -120,13 +215,15 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
 }
 
 std::shared_ptr<const Executable> CurrentExecutable::next() {
-  std::shared_ptr<const Executable> now = get();
   // What is stored with loss decides bits, and times must not.
-  if (!(drift_ > 0) || options_.remedies.lossy) return now;
+  if (!(drift_ > 0) || options_.remedies.lossy) return get();
+  if (is_on_trial()) return get();
+  std::shared_ptr<const Executable> now = incumbent();
   planner::MeasuredCosts& costs = now->program().costs();
   if (costs.update(drift_) && now->program().is_calibrated() && costs.contradict_base()) {
     doubt_machine_speeds(now->program().provider());
   }
+  if (wants_fewer_remedies()) request(kFewerRemedies);
   const std::uint64_t version = costs.version();
   if (version_.exchange(version, std::memory_order_relaxed) == version) return now;
   const planner::Plan& plan = now->plan();
@@ -149,8 +246,16 @@ void CurrentExecutable::request(Reason reason) {
   if (is_planning_) return;
   if (worker_ == nullptr) worker_ = BackgroundWorker::shared();
   is_planning_ = true;
+  // What is planned meanwhile takes a processor, or its caches, from what would be measured.
+  incumbent()->enable_sampling(false);
   job_ = worker_->submit([this](const Cancellation& stop) { work(stop); });
-  if (job_ == nullptr) is_planning_ = false;
+  if (job_ == nullptr) end_planning();
+}
+
+void CurrentExecutable::end_planning() {
+  is_planning_ = false;
+  incumbent()->enable_sampling(drift_ > 0);
+  decided_.notify_all();
 }
 
 void CurrentExecutable::work(const Cancellation& stop) {
@@ -159,20 +264,17 @@ void CurrentExecutable::work(const Cancellation& stop) {
     {
       const std::lock_guard lock(requesting_);
       reasons = std::exchange(wanted_, 0);
-      if (reasons == 0 || stop.is_cancelled()) {
-        is_planning_ = false;
-        decided_.notify_all();
-        return;
-      }
+      if (reasons == 0 || stop.is_cancelled()) return end_planning();
     }
-    plan_again(reasons, stop);
+    if ((reasons & (kImprove | kDrift)) != 0) plan_again(reasons, stop);
+    if ((reasons & kFewerRemedies) != 0) challenge_with_fewer_remedies(stop);
   }
 }
 
 // The limit may be lowered while a plan for it is made: another one is made then, until one fits
 // into the limit as it is when it is taken.
 void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
-  const std::shared_ptr<const Executable> now = get();
+  const std::shared_ptr<const Executable> now = incumbent();
   const bool improves = (reasons & kImprove) != 0;
   const std::shared_ptr<const Program> program = improves ? asked_ : now->shared_program();
   while (!stop.is_cancelled()) {
@@ -185,11 +287,52 @@ void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
     Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
     if (!executable.ok()) return;
     (*executable)->enable_sampling(drift_ > 0);
+    const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
     const std::lock_guard lock(mutex_);
-    if ((*executable)->plan().peak_bytes > options_now().limit_bytes) continue;
+    if ((*executable)->plan().peak_bytes > limit) continue;
     (improves ? improvements_ : replans_).fetch_add(1, std::memory_order_relaxed);
     version_ = version;
-    executable_ = std::move(*executable);
+    install(std::move(*executable));
+    const planner::Plan& plan = executable_->plan();
+    if (!improves && may_be_tried(plan) && !is_same(plan, now->plan()) &&
+        now->plan().peak_bytes <= limit) {
+      begin_trial(now);
+    }
+    return;
+  }
+}
+
+// Transfers and codecs take processors and memory from the kernels beside them, which their prices
+// know only by what was measured while they were alone, and one plan's kernels while they were not.
+void CurrentExecutable::challenge_with_fewer_remedies(const Cancellation& stop) {
+  const std::shared_ptr<const Executable> now = incumbent();
+  const planner::MeasuredCosts& costs = now->program().costs();
+  while (!stop.is_cancelled()) {
+    planner::PlanOptions options = options_now();
+    {
+      const std::lock_guard lock(mutex_);
+      if (executable_ != now || trial_ != nullptr) return;
+      const auto sets = fewer_remedies(now->plan(), remedies_);
+      if (fewer_tried_ >= sets.size()) return;
+      options.remedies = sets[fewer_tried_++];
+    }
+    costs.apply_links(options);
+    Result<ProgramPlan> made = plan_within(now->shared_program(), options, &stop);
+    if (!made.ok() && made.status().code() != StatusCode::resource_exhausted) return;
+    if (!made.ok() || stop.is_cancelled()) continue;
+    const bool is_hopeless =
+        costs.runs() > 0 && made->program == now->shared_program() &&
+        costs.seconds_of(*made->plan, options) > kHopeless * costs.seconds_of(now->plan(), options);
+    if (is_hopeless) continue;
+    Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
+    if (!executable.ok()) return;
+    (*executable)->enable_sampling(drift_ > 0);
+    const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
+    const std::lock_guard lock(mutex_);
+    if (executable_ != now || trial_ != nullptr) return;
+    const bool both_fit =
+        (*executable)->plan().peak_bytes <= limit && now->plan().peak_bytes <= limit;
+    if (both_fit) begin_trial(std::move(*executable));
     return;
   }
 }

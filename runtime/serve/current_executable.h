@@ -10,6 +10,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/program/plan_within.h"
 #include "runtime/serve/background_worker.h"
+#include "runtime/serve/plan_trial.h"
 
 namespace plimsoll::executor {
 
@@ -23,9 +24,12 @@ enum class LimitedBy : std::uint8_t { question_and_budget, question };
 // measured times have drifted plans are made again there, too: at most as often as MeasuredCosts
 // publishes, and only where the plan pays for memory (another one could not be faster otherwise).
 // Never where codecs that change bits are allowed: effort is full before the first run then, and
-// that plan stays. All executables it gives compute the same bits within the same limit. What fails
-// in the background leaves the executable that is there. Thread-safe. Its destruction stops what is
-// being planned for it, and waits for that.
+// that plan stays. Prices are of kernels and transfers one by one, so what they say is put to the
+// test (plan_trial.h): a plan that has taken another one's place because times had drifted runs in
+// turns with that one, and one that swaps or encodes with the plan that does less of it, until
+// enough runs of both were timed; the faster one stays. All executables it gives compute the same
+// bits within the same limit. What fails in the background leaves the executable that is there.
+// Thread-safe. Its destruction stops what is being planned for it, and waits for that.
 class CurrentExecutable {
  public:
   // Plans (plan_within). `drift` is the share by which measured times may differ from predicted
@@ -44,7 +48,7 @@ class CurrentExecutable {
   // never waits for one. Where there is no plan any more (a limit that was lowered), the old one
   // stays.
   std::shared_ptr<const Executable> next();
-  // The executable that next() gave last, or one that has taken its place since.
+  // The executable that next() gave last, or whose turn it is since.
   std::shared_ptr<const Executable> get() const;
   // Returns when nothing is being planned in the background, nor will be before next() is called
   // again: what get() gives is then decided. Not from a job of the background.
@@ -59,6 +63,8 @@ class CurrentExecutable {
   // Plans that have taken another one's place: because times had drifted, and after a first plan.
   std::int64_t replans() const { return replans_.load(std::memory_order_relaxed); }
   std::int64_t improvements() const { return improvements_.load(std::memory_order_relaxed); }
+  // Trials that are over.
+  std::int64_t trials() const { return trials_.load(std::memory_order_relaxed); }
 
   CurrentExecutable(const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
                     double drift, LimitedBy limited_by);
@@ -66,7 +72,7 @@ class CurrentExecutable {
 
  private:
   // Why another plan is made, as bits.
-  enum Reason : unsigned { kImprove = 1, kDrift = 2 };
+  enum Reason : unsigned { kImprove = 1, kDrift = 2, kFewerRemedies = 4 };
 
   // As `create`, whether or not the plan fits.
   static Result<std::shared_ptr<CurrentExecutable>> open(ProgramPlan first,
@@ -75,9 +81,20 @@ class CurrentExecutable {
                                                          double drift, LimitedBy limited_by);
   // Of a plan that is made now: full effort.
   planner::PlanOptions options_now() const;
+  // The one that stays unless a trial says otherwise.
+  std::shared_ptr<const Executable> incumbent() const;
+  // Counts a run. True while a trial goes on.
+  bool is_on_trial();
+  // Whether it is time to ask for a plan with fewer remedies; once for each executable and set.
+  bool wants_fewer_remedies();
   void request(Reason reason);
   void work(const Cancellation& stop);
+  void end_planning();  // with requesting_ held
   void plan_again(unsigned reasons, const Cancellation& stop);
+  void challenge_with_fewer_remedies(const Cancellation& stop);
+  // With mutex_ held.
+  void install(std::shared_ptr<const Executable> executable);
+  void begin_trial(std::shared_ptr<const Executable> challenger);
   bool is_faster(const ProgramPlan& made, const Executable& now,
                  const planner::PlanOptions& options) const;
 
@@ -88,10 +105,14 @@ class CurrentExecutable {
   // Whose forms are looked at to improve a first plan; that form's costs decide when times drifted.
   std::shared_ptr<const Program> asked_;
   std::atomic<std::uint64_t> version_{0};  // of the cost model that the plan was last made for
-  std::atomic<std::int64_t> replans_{0}, improvements_{0};
-  mutable std::mutex mutex_;  // guards executable_
+  std::atomic<std::int64_t> replans_{0}, improvements_{0}, trials_{0};
+  mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<const Executable> executable_;
-  mutable std::mutex expecting_;  // guards what follows
+  std::unique_ptr<PlanTrial> trial_;  // of executable_ and another one; null: none goes on
+  planner::Remedies remedies_;        // that plans of full effort may use
+  std::int64_t runs_ = 0;             // since executable_ came or a trial of it ended
+  std::size_t fewer_tried_ = 0;       // sets of fewer remedies that executable_ was up against
+  mutable std::mutex expecting_;      // guards what follows
   mutable Expectation expectation_;
   mutable std::shared_ptr<const Executable> expected_;  // what the expectation is of
   mutable std::shared_ptr<const planner::Plan> unlimited_;

@@ -89,6 +89,7 @@ std::string report_json(const Context& context) {
     const auto expected = cut.current->expectation();
     report["expected_seconds"] = expected.seconds;
     report["expected_unlimited_seconds"] = expected.unlimited_seconds;
+    report["trials"] = cut.current->trials();
   }
   report["compile_seconds"] = cut.compile_seconds;
   report["step_seconds"] = cut.seconds == nullptr ? 0.0 : cut.seconds->load();
