@@ -87,14 +87,23 @@ void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
     order_.push_back(&instruction);
     entry.missed_byte_seconds = cache_.missed_byte_seconds(cost_class(instruction));
   }
-  entry.samples[at(entry.count++) % Entry::kSamples] =
+  const double hit_seconds =
       std::max(seconds - missed_bytes * entry.missed_byte_seconds, kLeastWithoutMisses * seconds);
-  // First and later executions of one run come one after the other.
+  // First and later executions of one run come one after the other, and are one sample: their mean.
+  // As two they would be two kinds, of which a median takes one.
   const std::int64_t run = runs();
-  if (entry.run != run) entry.launches = 0;
-  const auto before = static_cast<double>(entry.run == run ? entry.launches : 0);
+  if (entry.run != run) {
+    entry.launches = 0;
+    ++entry.count;
+  }
+  const auto before = static_cast<double>(entry.launches);
   const auto more = static_cast<double>(launches);
-  entry.missed_bytes = (before * entry.missed_bytes + more * missed_bytes) / (before + more);
+  const auto with = [&](double mean, double next) {
+    return (before * mean + more * next) / (before + more);
+  };
+  double& sample = entry.samples[at(entry.count - 1) % Entry::kSamples];
+  sample = with(sample, hit_seconds);
+  entry.missed_bytes = with(entry.missed_bytes, missed_bytes);
   entry.launches += launches;
   entry.run = run;
 }
