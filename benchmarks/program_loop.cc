@@ -67,7 +67,7 @@ class LoadedProgram {
     PLIMSOLL_ASSIGN_OR_RETURN(loaded->program_,
                               executor::Program::create(std::move(module), provider, {},
                                                         executor::machine_speeds(provider)));
-    loaded->options_ = {{}, executor::machine_of(loaded->budget_->tiers()), {limit_bytes, {}}};
+    loaded->options_ = {{}, executor::machine_of(loaded->budget_->tiers()), {limit_bytes, {}, {}}};
     PLIMSOLL_ASSIGN_OR_RETURN(
         loaded->current_, executor::CurrentExecutable::create(loaded->program_, loaded->options_,
                                                               loaded->budget_, drift));

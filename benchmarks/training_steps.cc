@@ -68,6 +68,7 @@ ordered_json to_json(const StepRow& row) {
   json["predicted_percent"] = row.predicted_percent;
   json["planned_percent"] = row.planned_percent;
   json["replans"] = row.replans;
+  json["trials"] = row.trials;
   json["lower_bound_percent"] = row.lower_bound_percent;
   json["predicted_seconds"] = row.predicted_seconds;
   json["unlimited_predicted_seconds"] = row.unlimited_seconds;
@@ -143,7 +144,9 @@ int main(int argc, char** argv) {
                                          "training_steps");
   line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
   line.add("--scale", scale, "Multiplies the batches", {.positive = true});
-  line.add("--rounds", options.rounds, "Counted steps per row", {.least = 1, .most = 1000});
+  line.add("--rounds", options.rounds, "Counted blocks of steps per row",
+           {.least = 1, .most = 1000});
+  line.add("--block", options.block, "Counted steps of a block", {.least = 1, .most = 1000});
   line.add("--warm-up", options.warm_up, "Steps per row before those", {.least = 1, .most = 1000});
   line.add("--percents", options.percents, "Limits, as shares of the unlimited peak");
   std::string folder;

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,14 +35,14 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// What one step left behind.
-struct StepResult {
+// What some steps in a row left behind.
+struct BlockResult {
   bool fits = true;
-  std::int64_t floor_bytes = 0;  // where it didn't fit
-  std::string sha256;
+  std::int64_t floor_bytes = 0;  // where one didn't fit
+  std::string sha256;            // after the last
   std::int64_t peak_bytes = 0;
-  double cpu_seconds = 0;
-  json report;
+  std::vector<double> seconds, cpu_seconds;  // of all but the first
+  json report;                               // of the last
 };
 
 // One method's training, in a context of its own.
@@ -72,25 +71,38 @@ class Run {
     finish(loss);
     return needs;
   }
-  // A step that doesn't fit is run without a limit, so that all trainings stay abreast.
-  StepResult step(std::int64_t number, std::int64_t limit) {
+  // `steps` steps of numbers from `first` on, one right behind the other as in a training, all
+  // but the first timed. One that doesn't fit is run without a limit, so that all trainings stay
+  // abreast.
+  BlockResult block(std::int64_t first, int steps, std::int64_t limit) {
     const ContextScope scope(context_);
     context_.set_limit(limit);
     context_.reset_peak();
-    StepResult result;
-    Tensor loss = record(number);
-    try {
-      const double start = cpu_seconds();
-      context_.step();
-      context_.wait();
-      result.cpu_seconds = cpu_seconds() - start;
-      result.report = json::parse(context_.report());
-      result.peak_bytes = context_.memory().peak_bytes;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::resource_exhausted) throw;
-      result.fits = false;
-      result.floor_bytes = error.floor_bytes();
+    BlockResult result;
+    Tensor loss;
+    for (int i = 0; i < steps; ++i) {
+      loss = Tensor();  // the last step's would take room beside this one's
+      loss = record(first + i);
+      try {
+        const double start = cpu_seconds();
+        context_.step();
+        context_.wait();
+        const double cpu = cpu_seconds() - start;
+        result.report = json::parse(context_.report());
+        if (i == 0) continue;
+        result.seconds.push_back(result.report.at("step_seconds"));
+        result.cpu_seconds.push_back(cpu);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::resource_exhausted) throw;
+        result.fits = false;
+        result.floor_bytes = error.floor_bytes();
+        context_.remove_limit();
+        context_.step();
+        context_.wait();
+        context_.set_limit(limit);
+      }
     }
+    result.peak_bytes = context_.memory().peak_bytes;
     result.sha256 = finish(loss);
     return result;
   }
@@ -144,6 +156,7 @@ void take_report(StepRow& row, const json& report) {
   const double bound = report.at("lower_bound_seconds");
   row.lower_bound_percent = bound > 0 ? percent_over(bound, unlimited) : 0;
   row.replans = report.at("replans");
+  row.trials = report.at("trials");
   row.planning_seconds = report.at("planning_seconds");
   const json& steps = report.at("steps");
   row.recomputes = steps.at("recompute");
@@ -151,52 +164,61 @@ void take_report(StepRow& row, const json& report) {
   row.swaps = steps.at("swap_out");
 }
 
+double median(std::vector<double> of) {
+  const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+  std::nth_element(of.begin(), middle, of.end());
+  return *middle;
+}
+
 // All methods under one limit, in turns with the run without a limit.
 std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
                                    const StepRow& form, const MeasureOptions& options,
                                    std::int64_t& step) {
   std::vector<StepRow> rows(runs.size(), form);
-  // Of each the fastest counts: whatever else runs on the machine only ever adds.
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  std::vector<double> seconds(runs.size(), kNone), cpu(runs.size(), kNone);
-  double base = kNone, cpu_base = kNone;
+  // Of each block the median, of each method those of all rounds over the same round's without a
+  // limit: what else runs on the machine comes and goes, and a round is short.
+  struct Rounds {
+    std::vector<double> seconds, percent, cpu_percent;
+  };
+  std::vector<Rounds> rounds(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
     rows[i].method = runs[i]->method().name;
     rows[i].ran = true;
   }
-  for (int round = 0; round < options.warm_up + options.rounds; ++round, ++step) {
-    const StepResult reference = unlimited.step(step, PLM_NO_LIMIT);
-    if (round >= options.warm_up) {
-      base = std::min<double>(base, reference.report.at("step_seconds"));
-      cpu_base = std::min(cpu_base, reference.cpu_seconds);
-    }
+  for (int round = -1; round < options.rounds; ++round) {
+    const int steps = round < 0 ? options.warm_up : options.block + 1;
+    const BlockResult base = unlimited.block(step, steps, PLM_NO_LIMIT);
     for (std::size_t turn = 0; turn < runs.size(); ++turn) {
-      const std::size_t i = (turn + static_cast<std::size_t>(round)) % runs.size();
+      const std::size_t i = (turn + static_cast<std::size_t>(round + 1)) % runs.size();
       StepRow& row = rows[i];
-      const StepResult result = runs[i]->step(step, form.limit_bytes);
+      const BlockResult result = runs[i]->block(step, steps, form.limit_bytes);
       row.ran = row.ran && result.fits;
-      row.same_bits = row.same_bits && result.sha256 == reference.sha256;
+      row.same_bits = row.same_bits && result.sha256 == base.sha256;
       row.sha256 = result.sha256;
       row.floor_bytes = std::max(row.floor_bytes, result.floor_bytes);
       if (!result.fits) continue;
       row.peak_bytes = std::max(row.peak_bytes, result.peak_bytes);
       row.segments = result.report.at("segments");
       if (row.segments > 0) continue;  // no plan for the step as a whole that could be compared
-      const bool replanned = row.replans != result.report.at("replans");
-      if (round < options.warm_up || replanned) {
+      const bool has_changed =
+          row.replans != result.report.at("replans") || row.trials != result.report.at("trials");
+      if (round < 0 || has_changed) {
         take_report(row, result.report);
-        seconds[i] = cpu[i] = kNone;
+        rounds[i] = {};
         continue;
       }
-      seconds[i] = std::min<double>(seconds[i], result.report.at("step_seconds"));
-      cpu[i] = std::min(cpu[i], result.cpu_seconds);
+      rounds[i].seconds.push_back(median(result.seconds));
+      rounds[i].percent.push_back(percent_over(median(result.seconds), median(base.seconds)));
+      rounds[i].cpu_percent.push_back(
+          percent_over(median(result.cpu_seconds), median(base.cpu_seconds)));
     }
+    step += steps;
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (seconds[i] == kNone) continue;
-    rows[i].step_seconds = seconds[i];
-    rows[i].measured_percent = percent_over(seconds[i], base);
-    rows[i].cpu_percent = percent_over(cpu[i], cpu_base);
+    if (rounds[i].seconds.empty()) continue;
+    rows[i].step_seconds = median(rounds[i].seconds);
+    rows[i].measured_percent = median(rounds[i].percent);
+    rows[i].cpu_percent = median(rounds[i].cpu_percent);
   }
   return rows;
 }

@@ -207,7 +207,7 @@ TEST_F(BackgroundPlans, MayBeDestroyedBeforeAndWhilePlansAreMade) {
     ASSERT_TRUE(program.ok());
     planner::PlanOptions options = with(Effort::background);
     options.parameters = planner::default_residency((*program)->module());
-    const auto unlimited = (*program)->plan({options, options, {planner::kUnlimited, {}}});
+    const auto unlimited = (*program)->plan({options, options, {planner::kUnlimited, {}, {}}});
     ASSERT_TRUE(unlimited.ok());
     options.limit_bytes = (*unlimited)->peak_bytes * 9 / 10;
     const auto budget = memory::Budget::create(device::default_device(), options.limit_bytes);
