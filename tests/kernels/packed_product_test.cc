@@ -3,6 +3,7 @@
 #include "kernels/cpu/products/prepared_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/tile_registers.h"
 #include "runtime/ir/text/text.h"
 #include "tests/kernels/kernel_harness.h"
 #include "tests/kernels/product_operands.h"
@@ -178,6 +180,61 @@ TYPED_TEST(PackedProducts, HaveTheSameBitsByAPreparedOperand) {
     }
   }
 }
+
+// What tiles of bf16 add to a sum: of 16 pairs the first numbers and the second ones, each in
+// order, then both.
+float sum_by_tiles(const ProductOperand<Bfloat16>& lhs, const ProductOperand<Bfloat16>& rhs,
+                   std::int64_t i, std::int64_t j, std::int64_t k) {
+  float sum = 0;
+  for (std::int64_t d = 0; d < k; d += 32) {
+    float parts[2] = {};
+    for (std::int64_t s = d; s < std::min(k, d + 32); ++s) {
+      parts[s % 2] = std::fma(lhs.at(i, s), rhs.at(s, j), parts[s % 2]);
+    }
+    sum += parts[0] + parts[1];
+  }
+  return sum;
+}
+
+TEST(TiledProducts, AddInTheOrderThatIsTold) {
+  const auto* const loops = product_loops<Bfloat16>(ProductInstructions::amx);
+  if (loops == nullptr) GTEST_SKIP() << "this machine has no tiles of bf16, or may not use them";
+  for (const auto& [m, n, k] : kProductSizes) {
+    const ProductOperand<Bfloat16> lhs(m, k, true, false, 9), rhs(k, n, false, false, 10);
+    const auto out =
+        product_of<float>(PackedProduct<Bfloat16>(m, n, k, *loops), lhs, rhs, m, n, *loops);
+    for (std::int64_t i = 0; i < m; i += 7) {
+      for (std::int64_t j = 0; j < n; j += 5) {
+        ASSERT_EQ(out[static_cast<std::size_t>(i * n + j)], sum_by_tiles(lhs, rhs, i, j, k))
+            << m << " " << n << " " << k << " at " << i << " " << j;
+      }
+    }
+  }
+}
+
+#if defined(__x86_64__)
+// XGETBV of 1 has a bit for each state that is not as at the start: 18 is the tiles' data.
+bool are_tiles_in_use() {
+  std::uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+  return (low >> 18 & 1) != 0;
+}
+
+TEST(TiledProducts, LeaveNoTilesInTheCallersThread) {
+  const auto* const loops = product_loops<Bfloat16>(ProductInstructions::amx);
+  if (loops == nullptr) GTEST_SKIP() << "this machine has no tiles of bf16, or may not use them";
+  const int before = device::thread_count();
+  device::set_thread_count(1);
+  const ProductOperand<Bfloat16> lhs(300, 64, true, true, 1), rhs(64, 96, true, true, 2);
+  for (const std::int64_t m : {20, 300}) {
+    product_of<float>(PackedProduct<Bfloat16>(m, 96, 64, *loops), lhs, rhs, m, 96, *loops);
+    EXPECT_FALSE(are_tiles_in_use());
+    prepared_product_of<float>(lhs, rhs, {m, 96, 64}, *loops);
+    EXPECT_FALSE(are_tiles_in_use());
+  }
+  device::set_thread_count(before);
+}
+#endif
 
 // A dot of $ with results of #.
 std::string large_dot(const char* lhs, const char* rhs, const char* out, const char* dims) {

@@ -75,7 +75,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 inline constexpr ProductInstructions kProductInstructions[] = {
-    ProductInstructions::baseline, ProductInstructions::avx2, ProductInstructions::avx512};
+    ProductInstructions::baseline, ProductInstructions::avx2, ProductInstructions::avx512,
+    ProductInstructions::amx};
 
 // Operands of T, results of Out.
 template <typename Operand, typename Result>

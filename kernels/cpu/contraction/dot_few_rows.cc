@@ -16,7 +16,7 @@ template <typename T>
 bool is_few_rows(const DotShape& shape) {
   constexpr bool kIsF32 = std::is_same_v<T, float>, kIsBf16 = std::is_same_v<T, Bfloat16>;
   constexpr std::int64_t kLeastColumns = 128, kLeastDepth = 64;
-  if (shape.batch != 1 || shape.m < 1 || shape.m > product_loops<T>().rows ||
+  if (shape.batch != 1 || shape.m < 1 || shape.m > few_rows_loops<T>().rows ||
       shape.n < kLeastColumns || shape.k < kLeastDepth) {
     return false;
   }

@@ -21,9 +21,15 @@ bool is_worth_packing(ir::DType dtype, const DotShape& shape) {
     std::int64_t rows, columns, elements, products;
   };
   constexpr Least kF32 = {241, 384, 3 << 15, 1 << 27}, kBf16 = {241, 192, 3 << 15, 1 << 26};
+  // Tiles pack and multiply faster than the library does, from a few of them on.
+  constexpr Least kBf16Tiles = {2, 16, 256, 1 << 14};
   // What the library doesn't multiply.
   constexpr Least kOthers = {2, 1, 2, 1 << 9};
-  const Least& least = dtype == ir::DType::f32 ? kF32 : dtype == ir::DType::bf16 ? kBf16 : kOthers;
+  const bool has_tiles = product_loops<Bfloat16>(ProductInstructions::amx) != nullptr;
+  const Least& least = dtype == ir::DType::f32    ? kF32
+                       : dtype != ir::DType::bf16 ? kOthers
+                       : has_tiles                ? kBf16Tiles
+                                                  : kBf16;
   const std::int64_t elements = shape.m * shape.n;
   return shape.m >= least.rows && shape.n >= least.columns && elements >= least.elements &&
          elements >= least.products / shape.k;

@@ -20,7 +20,7 @@ class FewRowsProduct {
 
   // m is at least 1 and at most loops.rows, k at least 1, n at least kDotsAtOnce.
   FewRowsProduct(std::int64_t m, std::int64_t n, std::int64_t k,
-                 const ProductLoops<T>& loops = product_loops<T>());
+                 const ProductLoops<T>& loops = few_rows_loops<T>());
 
   // Of `run`, a multiple of 64: the rows, in order. Threads take up to 32 KiB of their stacks.
   std::int64_t workspace_bytes() const;

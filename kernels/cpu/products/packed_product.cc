@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/products/product_cuts.h"
+#include "kernels/cpu/tile_registers.h"
 #include "runtime/base/alignment.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -13,6 +14,11 @@ namespace {
 // The packed block: in the last cache for all threads, a tile's part of it in the second.
 constexpr std::int64_t kMostWidth = 1024;
 constexpr std::int64_t kLeastTileColumns = 128;
+// Where tiles are multiplied, which read it faster than the last cache gives it: all of it stays in
+// the second cache while rows pass by, if columns are then enough that it pays to pack the rows for
+// them; else more rows pass by at a time.
+constexpr std::int64_t kSecondCacheBytes = 5 << 18, kEnoughColumns = 256;
+constexpr std::int64_t kMostDepthOfTiles = 512;
 // What few rows may take when they are packed.
 constexpr std::int64_t kFewRowsBytes = 2 << 20;
 // Columns that a task packs and multiplies together then, in at least so many tasks.
@@ -29,8 +35,9 @@ std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multip
 }  // namespace
 
 template <typename T>
-std::int64_t PackedProduct<T>::block_depth(std::int64_t k) {
-  return std::min(k, even_part(k, kMostDepth, 16));
+std::int64_t PackedProduct<T>::block_depth(std::int64_t k, const ProductLoops<T>& loops) {
+  return std::min(
+      k, loops.uses_tiles ? even_part(k, kMostDepthOfTiles, 32) : even_part(k, kMostDepth, 16));
 }
 
 template <typename T>
@@ -59,16 +66,17 @@ struct PackedProduct<T>::Slot {
 template <typename T>
 PackedProduct<T>::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
                                 const ProductLoops<T>& loops)
-    : loops_(loops), m_(m), n_(n), k_(k), most_slots_(most_product_slots<T>(m, n, k)) {
+    : loops_(loops), m_(m), n_(n), k_(k), most_slots_(most_product_slots<T>(m, n, k, loops)) {
   const std::int64_t most_bytes = most_workspace_bytes<T>(m, n, k);
-  depth_ = block_depth(k);
+  depth_ = block_depth(k, loops);
   round_depth_ = kNarrows ? k : depth_;
-  if (m <= kFewRows && in_fours(m) <= kFewRowsBytes / kNumberBytes<T> / k) {
+  if (m <= kFewRows && padded_rows(m, loops) <= kFewRowsBytes / kNumberBytes<T> / k) {
     for (std::int64_t width = kMostPanelColumns; width >= loops.columns; width /= 2) {
       cut_by_panels(width);
       if (workspace_bytes() <= most_bytes) return;
     }
   }
+  if (loops.uses_tiles && cut_for_second_cache(most_bytes)) return;
   struct Cut {
     std::int64_t width, rows;
   };
@@ -81,6 +89,28 @@ PackedProduct<T>::PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
     cut_by_tiles(cut.width, kNarrows ? loops.rows : cut.rows);
     if (workspace_bytes() <= most_bytes) return;
   }
+  if (loops.uses_tiles) {
+    slots_ = std::clamp<std::int64_t>((most_bytes - packed_bytes_) / slot_bytes_, 1, slots_);
+  }
+}
+
+template <typename T>
+bool PackedProduct<T>::cut_for_second_cache(std::int64_t most_bytes) {
+  const std::int64_t column_bytes = packed_depth<T>(round_depth_) * kNumberBytes<T>;
+  const std::int64_t width =
+      std::min(kMostWidth, kSecondCacheBytes / column_bytes / loops_.columns * loops_.columns);
+  if (std::min(width, n_) < std::min(kEnoughColumns, n_)) {
+    for (const std::int64_t most_width : {kMostWidth, kMostWidth / 2}) {
+      cut_by_tiles(most_width, 4 * loops_.rows);
+      if (workspace_bytes() <= most_bytes) return true;
+    }
+  }
+  for (std::int64_t some = std::max(width, kEnoughColumns / 2); some >= kEnoughColumns / 2;
+       some -= loops_.columns) {
+    cut_by_tiles(some, loops_.rows);
+    if (workspace_bytes() <= most_bytes) return true;
+  }
+  return false;
 }
 
 template <typename T>
@@ -110,7 +140,7 @@ void PackedProduct<T>::cut_by_panels(std::int64_t most_width) {
   width_ = loops_.columns *
            std::clamp<std::int64_t>(panels / kLeastTasks, 1, most_width / loops_.columns);
   slots_ = std::min(most_slots_, parts_of(n_, width_));
-  packed_bytes_ = aligned_bytes(in_fours(m_) * packed_depth<T>(k_) * kNumberBytes<T>);
+  packed_bytes_ = aligned_bytes(padded_rows(m_, loops_) * packed_depth<T>(k_) * kNumberBytes<T>);
   own_sums_ = aligned_bytes(packed_depth<T>(depth_) * width_ * kNumberBytes<T>);
   slot_bytes_ = own_sums_;
   if (kNarrows && depth_ < k_) slot_bytes_ += aligned_bytes(m_ * width_ * kNumberBytes<Sum>);
@@ -161,6 +191,7 @@ void PackedProduct<T>::run_by_tiles(const Operands& operands) const {
       for_blocks([&](const Block& block, T* packed) { pack_block(operands, block, packed); });
       const std::int64_t tiles = row_tiles_ * column_tiles_;
       device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+        const TileScope tile_registers(loops_.uses_tiles);
         for (std::int64_t s = begin; s < end; ++s) {
           const Slot slot = slot_of(operands, s);
           for (std::int64_t tile = tiles * s / slots_; tile < tiles * (s + 1) / slots_; ++tile) {
@@ -253,6 +284,7 @@ void PackedProduct<T>::run_by_panels(const Operands& operands) const {
   pack_all_rows(operands.lhs, m_, k_, depth_, loops_, operands.packed);
   const std::int64_t tasks = parts_of(n_, width_);
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+    const TileScope tile_registers(loops_.uses_tiles);
     for (std::int64_t s = begin; s < end; ++s) {
       const Slot slot = slot_of(operands, s);
       for (std::int64_t task = tasks * s / slots_; task < tasks * (s + 1) / slots_; ++task) {
@@ -279,8 +311,8 @@ void PackedProduct<T>::multiply_columns(const Operands& operands, std::int64_t j
         fetch_panel(from + depth * strides.row, strides.column, strides.row, columns, next_depth,
                     i / loops_.rows, row_panels);
       }
-      loops_.multiply(operands.packed + k0 * in_fours(m_) + i * packed_depth<T>(depth), slot.packed,
-                      std::min(loops_.rows, m_ - i), columns, depth,
+      loops_.multiply(operands.packed + k0 * padded_rows(m_, loops_) + i * packed_depth<T>(depth),
+                      slot.packed, std::min(loops_.rows, m_ - i), columns, depth,
                       tile_of(operands, i, j0, k0, depth, slot.sums + i * width_, width_));
     }
   }

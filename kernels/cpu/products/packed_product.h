@@ -25,9 +25,10 @@ struct ProductResult {
 //   left one, which are packed as they are needed; or
 // - where rows are few, the left operand as a whole; then some panels of columns are a task, which
 //   packs them and multiplies them by all rows.
-// Every element is the sum, in order, of the sums over blocks of the depth, so that its bits depend
-// on k and the loops only, and not on m, n, strides or threads. Of whatever there are loops for (of
-// Bfloat16 not on every machine). Immutable; thread-safe.
+// Every element is the sum, in order, of the sums over blocks of the depth, or one sum over all of
+// it where loops use tiles, so that its bits depend on k and the loops only, and not on m, n,
+// strides or threads. Of whatever there are loops for (of Bfloat16 not on every machine).
+// Immutable; thread-safe.
 template <typename T>
 class PackedProduct {
  public:
@@ -36,8 +37,9 @@ class PackedProduct {
   // Rows are packed so much of the depth at a time at most: with this a panel of rows stays in the
   // first cache while panels of columns pass by.
   static constexpr std::int64_t kMostDepth = sizeof(T) == 2 ? 1024 : 1536 / sizeof(T);
-  // How much of a depth a sum goes over before it is added to the others.
-  static std::int64_t block_depth(std::int64_t k);
+  // How much of a depth a sum goes over before it is added to the others (of tiles before it goes
+  // on from them).
+  static std::int64_t block_depth(std::int64_t k, const ProductLoops<T>& loops);
 
   // All of m, n and k are at least 1.
   PackedProduct(std::int64_t m, std::int64_t n, std::int64_t k,
@@ -62,6 +64,7 @@ class PackedProduct {
 
   // How the work is cut: `most` of each at most.
   void cut_by_tiles(std::int64_t most_width, std::int64_t most_rows);
+  bool cut_for_second_cache(std::int64_t most_bytes);
   void cut_by_panels(std::int64_t most_width);
   Slot slot_of(const Operands& operands, std::int64_t slot) const;
   ProductTile<T> tile_of(const Operands& operands, std::int64_t i, std::int64_t j, std::int64_t k0,

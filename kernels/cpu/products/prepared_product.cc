@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/cpu/products/product_cuts.h"
+#include "kernels/cpu/tile_registers.h"
 #include "runtime/base/alignment.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -31,13 +32,13 @@ PreparedProduct<T>::PreparedProduct(std::int64_t m, std::int64_t n, std::int64_t
       m_(m),
       n_(n),
       k_(k),
-      depth_(PackedProduct<T>::block_depth(k)),
+      depth_(PackedProduct<T>::block_depth(k, loops)),
       panels_(parts_of(n, loops.columns)),
       narrow_(n % loops.columns) {
   const std::int64_t most_bytes = most_workspace_bytes<T>(m, n, k);
   const bool has_own_sums = kNarrows && depth_ < k;
-  const std::int64_t wanted = most_product_slots<T>(m, n, k);
-  packed_bytes_ = aligned_bytes(in_fours(m) * packed_depth<T>(k) * kNumberBytes<T>);
+  const std::int64_t wanted = most_product_slots<T>(m, n, k, loops);
+  packed_bytes_ = aligned_bytes(padded_rows(m, loops) * packed_depth<T>(k) * kNumberBytes<T>);
   slots_ = std::min(wanted, panels_);
   if (has_own_sums) {
     slot_bytes_ = aligned_bytes(m * kPanelsOfOwnSums * loops.columns * kNumberBytes<Sum>);
@@ -122,14 +123,15 @@ void PreparedProduct<T>::run_by_columns(const ProductRows<T>& lhs, const T* prep
   auto* const packed = reinterpret_cast<T*>(workspace);
   pack_all_rows(lhs, m_, k_, depth_, loops_, packed);
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+    const TileScope tile_registers(loops_.uses_tiles);
     for (std::int64_t slot = begin; slot < end; ++slot) {
       auto* const own = reinterpret_cast<Sum*>(workspace + packed_bytes_ + slot * slot_bytes_);
       const std::int64_t last = panels_ * (slot + 1) / slots_;
       const std::int64_t group = slot_bytes_ > 0 ? kPanelsOfOwnSums : panels_;
       for (std::int64_t panel = panels_ * slot / slots_; panel < last; panel += group) {
         for (std::int64_t k0 = 0; k0 < k_; k0 += depth_) {
-          multiply_block({packed + k0 * in_fours(m_), 0, m_, k0, std::min(depth_, k_ - k0), panel,
-                          std::min(last, panel + group)},
+          multiply_block({packed + k0 * padded_rows(m_, loops_), 0, m_, k0,
+                          std::min(depth_, k_ - k0), panel, std::min(last, panel + group)},
                          prepared, out, own);
         }
       }
@@ -164,6 +166,7 @@ void PreparedProduct<T>::run_by_rows(const ProductRows<T>& lhs, const T* prepare
     }
   };
   device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+    const TileScope tile_registers(loops_.uses_tiles);
     for (std::int64_t slot = begin; slot < end; ++slot) {
       std::byte* const memory = workspace + slot * slot_bytes_;
       for (std::int64_t tile = tiles * slot / slots_; tile < tiles * (slot + 1) / slots_; ++tile) {

@@ -47,11 +47,14 @@ inline constexpr std::int64_t kStepsAtOnce = 8, kDotsAtOnce = 4;
 // depth the panel's numbers, side by side; where a step is several numbers these lie together, the
 // last filled up with zeros. A product of two panels keeps its sums in registers. Every element is
 // a sum in the order of the depth, whatever the panels are, by fused multiply-adds where the
-// machine has them; of bf16 by what it does with a pair of products (AVX512_BF16), which takes
-// numbers below 2^-126 for zero. Thread-safe.
+// machine has them; of bf16 by what it does with a pair of products (AVX512_BF16), or with 16 pairs
+// (AMX: of 32 steps of the depth those that are even and those that are odd are each added up in
+// order, then both, and then to the sum before), which takes numbers below 2^-126 for zero.
+// Thread-safe.
 template <typename T>
 struct ProductLoops {
-  std::int64_t rows;     // of a panel of the left operand; the last one may have any multiple of 4
+  // Of a panel of the left operand; the last one may have any multiple of row_step.
+  std::int64_t rows;
   std::int64_t columns;  // of a panel of the right operand
 
   // Element (i, d) of a panel is from[i * stride + d * depth_stride] for i < count, and zero up to
@@ -59,10 +62,10 @@ struct ProductLoops {
   // to[d * width + i].
   void (*pack)(const T* from, std::int64_t stride, std::int64_t depth_stride, std::int64_t count,
                std::int64_t width, std::int64_t depth, T* to);
-  // The same of rows[i][d] for i < width, a multiple of 4, and whole steps.
+  // The same of rows[i][d] for i < width, a multiple of row_step, and whole steps.
   void (*pack_rows)(const T* const* rows, std::int64_t width, std::int64_t depth, T* to);
-  // One panel of `rows` rows, padded to a multiple of 4 in `a`, by panels of `columns` columns,
-  // padded in `b`.
+  // One panel of `rows` rows, padded to a multiple of row_step in `a`, by panels of `columns`
+  // columns, padded in `b`.
   void (*multiply)(const T* a, const T* b, std::int64_t rows, std::int64_t columns,
                    std::int64_t depth, const ProductTile<T>& c);
   // The same by one panel of columns, of `columns` numbers a step of the depth: nothing is padded,
@@ -82,17 +85,32 @@ struct ProductLoops {
                    std::int64_t b_stride, std::int64_t depth, ProductSum<T>* c,
                    std::int64_t c_stride);
   std::int64_t dot_depth;
+
+  // Of tiles in registers of their own (tile_registers.h), for which rows lie otherwise: a panel of
+  // the left operand is packed by pack_left, if it is not null, in as many numbers, and `multiply`
+  // and `multiply_prepared` want a TileScope. These loops have no add_steps and no add_dots.
+  bool uses_tiles = false;
+  std::int64_t row_step = 4;
+  void (*pack_left)(const T* from, std::int64_t stride, std::int64_t depth_stride,
+                    std::int64_t count, std::int64_t width, std::int64_t depth, T* to) = nullptr;
 };
 
-enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512 };
+enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512, amx };
 
 // Null where this machine has no such instructions, or there are no loops for them (of Bfloat16
-// there are for AVX512_BF16 alone).
+// there are for AVX512_BF16 and AMX alone, of others none for AMX).
 template <typename T>
 const ProductLoops<T>* product_loops(ProductInstructions instructions);
-// The widest that this machine has; of Bfloat16 only where it has some.
+// The fastest that this machine has; of Bfloat16 only where it has some.
 template <typename T>
 const ProductLoops<T>& product_loops();
+// The same of those that read a matrix as it lies.
+template <typename T>
+const ProductLoops<T>& few_rows_loops() {
+  return product_loops<T>();
+}
+template <>
+const ProductLoops<Bfloat16>& few_rows_loops<Bfloat16>();
 
 template <>
 const ProductLoops<Bfloat16>* product_loops<Bfloat16>(ProductInstructions instructions);

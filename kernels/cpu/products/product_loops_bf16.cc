@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/products/product_loops.h"
+#include "kernels/cpu/products/product_loops_amx.h"
 
 #if defined(__x86_64__)
 // GCC 12 finds its own header's undefined registers uninitialized.
@@ -238,7 +239,9 @@ const ProductLoops<Bfloat16>* product_loops<Bfloat16>(ProductInstructions instru
   static const bool has_products =
       __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
       __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-  if (instructions == ProductInstructions::avx512 && has_products) return &kLoops;
+  if (!has_products) return nullptr;
+  if (instructions == ProductInstructions::avx512) return &kLoops;
+  if (instructions == ProductInstructions::amx) return amx_bf16_loops(kLoops);
 #endif
   static_cast<void>(instructions);
   return nullptr;
@@ -246,6 +249,13 @@ const ProductLoops<Bfloat16>* product_loops<Bfloat16>(ProductInstructions instru
 
 template <>
 const ProductLoops<Bfloat16>& product_loops<Bfloat16>() {
+  static const ProductLoops<Bfloat16>* const tiles =
+      product_loops<Bfloat16>(ProductInstructions::amx);
+  return tiles != nullptr ? *tiles : few_rows_loops<Bfloat16>();
+}
+
+template <>
+const ProductLoops<Bfloat16>& few_rows_loops<Bfloat16>() {
   return *product_loops<Bfloat16>(ProductInstructions::avx512);
 }
 

@@ -26,8 +26,9 @@ void fetch_panel(const T* from, std::int64_t stride, std::int64_t depth_stride, 
 template <typename T>
 void MatrixRows<T>::pack(std::int64_t first, std::int64_t rows, std::int64_t k0, std::int64_t depth,
                          T* to) const {
-  loops_.pack(data_ + first * strides_.row + k0 * strides_.column, strides_.row, strides_.column,
-              rows, (rows + 3) / 4 * 4, depth, to);
+  const auto pack = loops_.pack_left != nullptr ? loops_.pack_left : loops_.pack;
+  pack(data_ + first * strides_.row + k0 * strides_.column, strides_.row, strides_.column, rows,
+       (rows + loops_.row_step - 1) / loops_.row_step * loops_.row_step, depth, to);
 }
 
 template <typename T>

@@ -17,8 +17,8 @@ template <typename T>
 class ProductRows {
  public:
   virtual ~ProductRows() = default;
-  // Packs elements (first + i, k0 + d), i < rows, d < depth, as ProductLoops::pack does, up to the
-  // next multiple of 4 rows. k0 is of whole steps.
+  // Packs elements (first + i, k0 + d), i < rows, d < depth, as ProductLoops do a panel of the left
+  // operand, up to the next multiple of their row_step. k0 is of whole steps.
   virtual void pack(std::int64_t first, std::int64_t rows, std::int64_t k0, std::int64_t depth,
                     T* to) const = 0;
   // Brings a share, one of `parts`, of what the same `pack` reads into the cache; may do nothing.

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/products/product_loops_amx.h"
+
+#if defined(__x86_64__)
+// GCC 12 finds its own header's undefined registers uninitialized.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/tile_registers.h"
+
+// The compiler knows of the vectors alone: tiles are named in assembly.
+#define PLIMSOLL_AMX_TARGET \
+  "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8"
+#define PLIMSOLL_AMX __attribute__((target(PLIMSOLL_AMX_TARGET)))
+#define PLIMSOLL_AMX_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
+#endif
+
+namespace plimsoll::kernels {
+
+#if defined(__x86_64__)
+namespace {
+
+// A panel of rows is two tiles high, one of columns two wide. Of a panel of the left operand, of
+// `width` rows, 64 bytes of the depth (a chunk) of every row follow those of the row before, and
+// chunks follow each other; the last one has as many bytes as there are. A panel of the right
+// operand is as everywhere: of every step, which is 4 bytes, `columns` of them side by side, so
+// that 16 steps are two tiles.
+constexpr std::int64_t kPanelRows = 2 * kRowsOfTile, kPanelColumns = 32;
+constexpr std::int64_t kStepBytes = 4, kStepsOfChunk = kBytesOfTileRow / kStepBytes;
+
+#define PLIMSOLL_LOAD_TILE(tile, from, stride) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(stride) : "memory")
+#define PLIMSOLL_STORE_TILE(tile, to, stride) \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(stride) : "memory")
+#define PLIMSOLL_CLEAR_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
+#define PLIMSOLL_MULTIPLY_TILES(instruction, sums, a, b) \
+  __asm__ volatile(instruction " %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : : : "memory")
+
+// What tiles 4 and 5 (of the left operand) by 6 and 7 add to 0 to 3.
+struct Bf16Tiles {
+  using T = Bfloat16;
+  template <bool kTwoRows, bool kTwoColumns>
+  PLIMSOLL_AMX_INLINE static void multiply() {
+    PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 0, 4, 6);
+    if constexpr (kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 1, 4, 7);
+    if constexpr (kTwoRows) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 2, 5, 6);
+    if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 3, 5, 7);
+  }
+  PLIMSOLL_AMX_INLINE static void narrow(const float* from, T* to, __mmask16 lanes) {
+    const auto narrowed = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from));
+    _mm256_mask_storeu_epi16(to, lanes, narrowed);
+  }
+};
+
+PLIMSOLL_AMX_INLINE __mmask16 first_lanes(std::int64_t count) {
+  return static_cast<__mmask16>((1U << std::clamp<std::int64_t>(count, 0, 16)) - 1);
+}
+
+// 4 sums of 16 x 16 from where they are, and to there; strides in bytes.
+template <bool kTwoRows, bool kTwoColumns>
+PLIMSOLL_AMX_INLINE void load_sums(const void* sums, std::int64_t stride) {
+  const auto* const from = static_cast<const std::byte*>(sums);
+  PLIMSOLL_LOAD_TILE(0, from, stride);
+  if constexpr (kTwoColumns) PLIMSOLL_LOAD_TILE(1, from + 64, stride);
+  if constexpr (kTwoRows) PLIMSOLL_LOAD_TILE(2, from + 16 * stride, stride);
+  if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_LOAD_TILE(3, from + 16 * stride + 64, stride);
+}
+template <bool kTwoRows, bool kTwoColumns>
+PLIMSOLL_AMX_INLINE void store_sums(void* sums, std::int64_t stride) {
+  auto* const to = static_cast<std::byte*>(sums);
+  PLIMSOLL_STORE_TILE(0, to, stride);
+  if constexpr (kTwoColumns) PLIMSOLL_STORE_TILE(1, to + 64, stride);
+  if constexpr (kTwoRows) PLIMSOLL_STORE_TILE(2, to + 16 * stride, stride);
+  if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_STORE_TILE(3, to + 16 * stride + 64, stride);
+}
+
+template <typename Tiles, bool kTwoRows, bool kTwoColumns>
+PLIMSOLL_AMX_INLINE void multiply_chunk(const std::byte* a, const std::byte* b,
+                                        std::int64_t b_stride) {
+  constexpr std::int64_t kStride = kBytesOfTileRow;
+  PLIMSOLL_LOAD_TILE(6, b, b_stride);
+  PLIMSOLL_LOAD_TILE(4, a, kStride);
+  if constexpr (kTwoColumns) PLIMSOLL_LOAD_TILE(7, b + 64, b_stride);
+  if constexpr (kTwoRows) PLIMSOLL_LOAD_TILE(5, a + 16 * kStride, kStride);
+  Tiles::template multiply<kTwoRows, kTwoColumns>();
+}
+
+// A product of one or two tiles of rows by one or two of columns over the whole depth, in tiles 0
+// to 3; steps of b are b_stride bytes apart.
+template <typename Tiles, bool kTwoRows, bool kTwoColumns>
+PLIMSOLL_AMX_INLINE void add_chunks(const std::byte* a, const std::byte* b, std::int64_t b_stride,
+                                    std::int64_t steps) {
+  constexpr std::int64_t kWidth = kTwoRows ? kPanelRows : kRowsOfTile;
+  for (; steps >= kStepsOfChunk; steps -= kStepsOfChunk) {
+    multiply_chunk<Tiles, kTwoRows, kTwoColumns>(a, b, b_stride);
+    a += kWidth * kBytesOfTileRow;
+    b += kStepsOfChunk * b_stride;
+  }
+  if (steps == 0) return;
+  // The rest beside zeros.
+  alignas(64) std::byte left[kPanelRows * kBytesOfTileRow];
+  alignas(64) std::byte right[kStepsOfChunk * 2 * kBytesOfTileRow];
+  const __mmask16 lanes = first_lanes(steps);
+  for (std::int64_t i = 0; i < kWidth; ++i) {
+    _mm512_store_si512(left + i * kBytesOfTileRow,
+                       _mm512_maskz_loadu_epi32(lanes, a + i * steps * kStepBytes));
+  }
+  for (std::int64_t s = 0; s < kStepsOfChunk; ++s) {
+    for (std::int64_t at = 0; at < (kTwoColumns ? 128 : 64); at += 64) {
+      _mm512_store_si512(right + s * 128 + at, s < steps ? _mm512_loadu_si512(b + s * b_stride + at)
+                                                         : _mm512_setzero_si512());
+    }
+  }
+  multiply_chunk<Tiles, kTwoRows, kTwoColumns>(left, right, 128);
+}
+
+template <typename Tiles, bool kTwoRows, bool kTwoColumns>
+PLIMSOLL_AMX_INLINE void multiply_tiles(const std::byte* a, const std::byte* b,
+                                        std::int64_t b_stride, std::int64_t rows,
+                                        std::int64_t columns, std::int64_t steps,
+                                        const ProductTile<typename Tiles::T>& c) {
+  using T = typename Tiles::T;
+  using Sum = ProductSum<T>;
+  constexpr std::int64_t kRows = kTwoRows ? kPanelRows : kRowsOfTile;
+  constexpr std::int64_t kColumns = kTwoColumns ? kPanelColumns : kPanelColumns / 2;
+  constexpr auto kSumBytes = static_cast<std::int64_t>(sizeof(Sum));
+  const bool is_whole = rows == kRows && columns == kColumns;
+  // Sums that have no place of their own, or none as large as the tiles.
+  alignas(64) Sum sums[kPanelRows * kPanelColumns];
+  constexpr std::int64_t kStride = kPanelColumns;
+  if (!c.add) {
+    PLIMSOLL_CLEAR_TILE(0);
+    if constexpr (kTwoColumns) PLIMSOLL_CLEAR_TILE(1);
+    if constexpr (kTwoRows) PLIMSOLL_CLEAR_TILE(2);
+    if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_CLEAR_TILE(3);
+  } else if (is_whole) {
+    load_sums<kTwoRows, kTwoColumns>(c.sums, c.stride * kSumBytes);
+  } else {
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      for (std::int64_t j = 0; j < kColumns; j += 16) {
+        const __mmask16 lanes = i < rows ? first_lanes(columns - j) : __mmask16{0};
+        _mm512_store_si512(sums + i * kStride + j,
+                           _mm512_maskz_loadu_epi32(lanes, c.sums + i * c.stride + j));
+      }
+    }
+    load_sums<kTwoRows, kTwoColumns>(sums, kStride * kSumBytes);
+  }
+  add_chunks<Tiles, kTwoRows, kTwoColumns>(a, b, b_stride, steps);
+  if (c.narrowed == nullptr && is_whole) {
+    store_sums<kTwoRows, kTwoColumns>(c.sums, c.stride * kSumBytes);
+    return;
+  }
+  store_sums<kTwoRows, kTwoColumns>(sums, kStride * kSumBytes);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < kColumns; j += 16) {
+      const Sum* const from = sums + i * kStride + j;
+      if (c.narrowed != nullptr) {
+        Tiles::narrow(from, c.narrowed + i * c.narrowed_stride + j, first_lanes(columns - j));
+      } else {
+        _mm512_mask_storeu_epi32(c.sums + i * c.stride + j, first_lanes(columns - j),
+                                 _mm512_load_si512(from));
+      }
+    }
+  }
+}
+
+template <typename Tiles>
+PLIMSOLL_AMX_INLINE void multiply_panel(const std::byte* a, const std::byte* b,
+                                        std::int64_t b_stride, std::int64_t rows,
+                                        std::int64_t columns, std::int64_t steps,
+                                        const ProductTile<typename Tiles::T>& c) {
+  if (rows > kRowsOfTile) {
+    if (columns > kPanelColumns / 2) {
+      return multiply_tiles<Tiles, true, true>(a, b, b_stride, rows, columns, steps, c);
+    }
+    return multiply_tiles<Tiles, true, false>(a, b, b_stride, rows, columns, steps, c);
+  }
+  if (columns > kPanelColumns / 2) {
+    return multiply_tiles<Tiles, false, true>(a, b, b_stride, rows, columns, steps, c);
+  }
+  multiply_tiles<Tiles, false, false>(a, b, b_stride, rows, columns, steps, c);
+}
+
+template <typename T>
+PLIMSOLL_AMX_INLINE std::int64_t steps_of(std::int64_t depth) {
+  return packed_depth<T>(depth) / ProductNumbers<T>::kStep;
+}
+
+template <typename Tiles>
+PLIMSOLL_AMX void multiply_by_tiles(const typename Tiles::T* a, const typename Tiles::T* b,
+                                    std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                    const ProductTile<typename Tiles::T>& c) {
+  using T = typename Tiles::T;
+  const std::int64_t steps = steps_of<T>(depth);
+  const auto* panel = reinterpret_cast<const std::byte*>(b);
+  for (std::int64_t j = 0; j < columns; j += kPanelColumns) {
+    ProductTile<T> at = c;
+    if (c.sums != nullptr) at.sums += j;
+    if (c.narrowed != nullptr) at.narrowed += j;
+    multiply_panel<Tiles>(reinterpret_cast<const std::byte*>(a), panel, kPanelColumns * kStepBytes,
+                          rows, std::min(kPanelColumns, columns - j), steps, at);
+    panel += steps * kPanelColumns * kStepBytes;
+  }
+}
+
+template <typename Tiles>
+PLIMSOLL_AMX void multiply_prepared_by_tiles(const typename Tiles::T* a, const typename Tiles::T* b,
+                                             std::int64_t rows, std::int64_t columns,
+                                             std::int64_t depth,
+                                             const ProductTile<typename Tiles::T>& c) {
+  multiply_panel<Tiles>(reinterpret_cast<const std::byte*>(a),
+                        reinterpret_cast<const std::byte*>(b), columns * kStepBytes, rows, columns,
+                        steps_of<typename Tiles::T>(depth), c);
+}
+
+// Lane j of vector i goes to lane i of vector j.
+PLIMSOLL_AMX_INLINE void turn(__m512i (&v)[16]) {
+  __m512i w[16];
+#pragma GCC unroll 4
+  for (int g = 0; g < 16; g += 4) {
+    const __m512i low[] = {_mm512_unpacklo_epi32(v[g], v[g + 1]),
+                           _mm512_unpacklo_epi32(v[g + 2], v[g + 3])};
+    const __m512i high[] = {_mm512_unpackhi_epi32(v[g], v[g + 1]),
+                            _mm512_unpackhi_epi32(v[g + 2], v[g + 3])};
+    w[g] = _mm512_unpacklo_epi64(low[0], low[1]);
+    w[g + 1] = _mm512_unpackhi_epi64(low[0], low[1]);
+    w[g + 2] = _mm512_unpacklo_epi64(high[0], high[1]);
+    w[g + 3] = _mm512_unpackhi_epi64(high[0], high[1]);
+  }
+  // A quarter of w[g + q] is lane 4 * quarter + q of vectors g to g + 3.
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    const __m512i low[] = {_mm512_shuffle_i64x2(w[q], w[4 + q], 0x44),
+                           _mm512_shuffle_i64x2(w[8 + q], w[12 + q], 0x44)};
+    const __m512i high[] = {_mm512_shuffle_i64x2(w[q], w[4 + q], 0xee),
+                            _mm512_shuffle_i64x2(w[8 + q], w[12 + q], 0xee)};
+    v[q] = _mm512_shuffle_i64x2(low[0], low[1], 0x88);
+    v[4 + q] = _mm512_shuffle_i64x2(low[0], low[1], 0xdd);
+    v[8 + q] = _mm512_shuffle_i64x2(high[0], high[1], 0x88);
+    v[12 + q] = _mm512_shuffle_i64x2(high[0], high[1], 0xdd);
+  }
+}
+
+// A step of 16 neighbours, of which there are those of `lanes`: their numbers of `count` places of
+// the depth, and zeros.
+PLIMSOLL_AMX_INLINE __m512i step_of(const Bfloat16* from, std::int64_t depth_stride,
+                                    std::int64_t count, __mmask16 lanes) {
+  const __m512i first = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from));
+  if (count == 1) return first;
+  const __m512i second =
+      _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from + depth_stride));
+  return _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+}
+
+// The first `count` numbers of 64 bytes, and zeros.
+PLIMSOLL_AMX_INLINE __m512i some_of(const Bfloat16* from, std::int64_t count) {
+  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint64_t{1} << count) - 1), from);
+}
+
+template <typename T>
+PLIMSOLL_AMX void pack_rows_for_tiles(const T* from, std::int64_t stride, std::int64_t depth_stride,
+                                      std::int64_t count, std::int64_t width, std::int64_t depth,
+                                      T* to) {
+  constexpr std::int64_t kStep = ProductNumbers<T>::kStep, kChunk = kStep * kStepsOfChunk;
+  const std::int64_t whole = depth / kChunk * kChunk;
+  const std::int64_t rest = depth - whole, rest_width = packed_depth<T>(rest);
+  const __mmask16 rest_lanes = first_lanes(rest_width / kStep);
+  if (depth_stride == 1) {
+    for (std::int64_t i = 0; i < width; ++i) {
+      const T* const row = from + i * stride;
+      const bool is_there = i < count;
+      for (std::int64_t d = 0; d < whole; d += kChunk) {
+        _mm512_storeu_si512(to + d * width + i * kChunk,
+                            is_there ? _mm512_loadu_si512(row + d) : _mm512_setzero_si512());
+      }
+      if (rest == 0) continue;
+      _mm512_mask_storeu_epi32(to + whole * width + i * rest_width, rest_lanes,
+                               is_there ? some_of(row + whole, rest) : _mm512_setzero_si512());
+    }
+    return;
+  }
+  // Neighbouring rows lie together, or there is one number of each: 16 steps of 16 rows are turned.
+  for (std::int64_t d = 0; d < depth; d += kChunk) {
+    const bool is_whole = d < whole;
+    for (std::int64_t i = 0; i < width; i += kRowsOfTile) {
+      const __mmask16 lanes = first_lanes(count - i);
+      __m512i v[16];
+#pragma GCC unroll 16
+      for (int s = 0; s < 16; ++s) {
+        const std::int64_t at = d + s * kStep;
+        v[s] = at < depth ? step_of(from + at * depth_stride + i, depth_stride,
+                                    std::min(kStep, depth - at), lanes)
+                          : _mm512_setzero_si512();
+      }
+      turn(v);
+      T* const tile = to + d * width + i * (is_whole ? kChunk : rest_width);
+#pragma GCC unroll 16
+      for (int r = 0; r < 16; ++r) {
+        if (is_whole) {
+          _mm512_storeu_si512(tile + r * kChunk, v[r]);
+        } else {
+          _mm512_mask_storeu_epi32(tile + r * rest_width, rest_lanes, v[r]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const ProductLoops<Bfloat16>* amx_bf16_loops(const ProductLoops<Bfloat16>& vectors) {
+  static const ProductLoops<Bfloat16> loops = {kPanelRows,
+                                               kPanelColumns,
+                                               vectors.pack,
+                                               nullptr,
+                                               multiply_by_tiles<Bf16Tiles>,
+                                               multiply_prepared_by_tiles<Bf16Tiles>,
+                                               nullptr,
+                                               nullptr,
+                                               0,
+                                               true,
+                                               kRowsOfTile,
+                                               pack_rows_for_tiles<Bfloat16>};
+  return has_bf16_tiles() && vectors.columns == kPanelColumns ? &loops : nullptr;
+}
+#else
+const ProductLoops<Bfloat16>* amx_bf16_loops(const ProductLoops<Bfloat16>&) { return nullptr; }
+#endif
+
+}  // namespace plimsoll::kernels
