@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "kernels/cpu/products/product_loops.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
@@ -125,26 +128,33 @@ TEST(Dot, EveryDtypeMatchesTheInterpreter) {
         {{1}, {0}, {}, {}});
 }
 
+// What multiplies bytes to results of a byte or four.
+const char* byte_kernel() {
+  return byte_product_loops(true, true) != nullptr ? "dot.packed" : "dot.widened";
+}
+
 // Whatever lies together, at every size of a last block.
-TEST(Dot, HalvesAndBytesAreWidenedBlockByBlock) {
+TEST(Dot, HalvesAndBytesAreWidenedBlockByBlockOrPacked) {
   const struct {
     DType operand, result;
   } dtypes[] = {{DType::f16, DType::f16},  {DType::f16, DType::f32}, {DType::s8, DType::s32},
                 {DType::u8, DType::s32},   {DType::s8, DType::s8},   {DType::u8, DType::u64},
                 {DType::pred, DType::pred}};
   for (const auto& [t, out] : dtypes) {
+    const bool is_byte = (t == DType::s8 || t == DType::u8) && out != DType::u64;
+    const std::string kernel = is_byte ? byte_kernel() : "dot.widened";
     EXPECT_EQ(check(Shape(t, {150, 300}), Shape(t, {300, 270}), Shape(out, {150, 270}),
                     {{1}, {0}, {}, {}}),
-              "dot.widened");
+              kernel);
     EXPECT_EQ(
         check(Shape(t, {40, 150}), Shape(t, {270, 40}), Shape(out, {150, 270}), {{0}, {1}, {}, {}}),
-        "dot.widened");
+        kernel);
     EXPECT_EQ(check(Shape(t, {2, 33, 4, 16}), Shape(t, {2, 35, 4, 16}), Shape(out, {2, 4, 33, 35}),
                     {{3}, {3}, {0, 2}, {0, 2}}),
-              "dot.widened");
+              kernel);
     EXPECT_EQ(check(Shape(t, {3, 20, 5}), Shape(t, {5, 3, 30}), Shape(out, {20, 30}),
                     {{0, 2}, {1, 0}, {}, {}}),
-              "dot.widened");
+              kernel);
   }
   EXPECT_EQ(check(Shape(DType::f16, {40, 70}), f32({70, 66}), f32({40, 66}), {{1}, {0}, {}, {}}),
             "dot.widened");
@@ -170,7 +180,7 @@ TEST(Dot, SumsOfBytesAreExactHoweverManyTheyAre) {
     const auto got = run_instruction(root, operands, &kernel);
     const auto expected = ir::interpret(root, operands);
     ASSERT_TRUE(got.ok() && expected.ok());
-    EXPECT_EQ(kernel, "dot.widened");
+    EXPECT_EQ(kernel, byte_kernel());
     EXPECT_EQ(cases::compare_bits(*expected, *got), "");
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 template <typename Types>
 class FewRowsProducts : public ProductTest<Types> {};
-TYPED_TEST_SUITE(FewRowsProducts, AllProductTypes);
+TYPED_TEST_SUITE(FewRowsProducts, FewRowsProductTypes);
 
 template <typename Out, typename T>
 std::vector<Out> few_rows_product_of(const ProductOperand<T>& lhs, const ProductOperand<T>& rhs,

@@ -97,7 +97,7 @@ template <typename Types>
 class ProductTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (Types::all_loops().empty()) GTEST_SKIP() << "this machine multiplies no pairs of bf16";
+    if (Types::all_loops().empty()) GTEST_SKIP() << "this machine has no products of these";
   }
   void TearDown() override { device::set_thread_count(before_); }
 
@@ -105,6 +105,12 @@ class ProductTest : public testing::Test {
   int before_ = device::thread_count();
 };
 using AllProductTypes =
+    testing::Types<ProductTypes<float, float>, ProductTypes<double, double>,
+                   ProductTypes<std::uint32_t, std::uint32_t>,
+                   ProductTypes<std::uint64_t, std::uint64_t>, ProductTypes<Bfloat16, float>,
+                   ProductTypes<Bfloat16, Bfloat16>, ProductTypes<std::uint8_t, std::uint32_t>,
+                   ProductTypes<std::uint8_t, std::uint8_t>>;
+using FewRowsProductTypes =
     testing::Types<ProductTypes<float, float>, ProductTypes<double, double>,
                    ProductTypes<std::uint32_t, std::uint32_t>,
                    ProductTypes<std::uint64_t, std::uint64_t>, ProductTypes<Bfloat16, float>,

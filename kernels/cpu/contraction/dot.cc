@@ -306,11 +306,11 @@ class BlockedDot final : public DotKernel {
 // In this order: small matrices, by loops of our own; a matrix of f32 times a vector, which is
 // bound by memory, by a loop of our own that reads every element of the matrix once; few rows by a
 // large matrix, which is read as it lies (but f32 constants, which are packed once); large
-// matrices, those of f64 and wide integers, of bf16 where there are tiles of it, and products of
-// f32 by constant ones, packed for all threads; what else the library has code for; what it has
-// code for in f32, blocks of which are widened (f16, mixed floats, integers of a byte); tiles of
-// our own for all the rest (mixed dtypes, 16-bit integers, vectors), widened to the accumulator's
-// type as they are packed.
+// matrices, those of f64 and wide integers, of bf16 where there are tiles of it, and of bytes, and
+// products of f32 by constant ones, packed for all threads; what else the library has code for;
+// what it has code for in f32, blocks of which are widened (f16, mixed floats, integers of a byte);
+// tiles of our own for all the rest (mixed dtypes, 16-bit integers, vectors), widened to the
+// accumulator's type as they are packed.
 KernelResult make_dot(const ir::Instruction& instruction) {
   const ir::DType lhs = instruction.operand(0)->shape().dtype();
   const ir::DType rhs = instruction.operand(1)->shape().dtype();

@@ -77,8 +77,12 @@ std::shared_ptr<const device::Kernel> make_few_rows_dot(const ir::Instruction& i
                                                         const DotShape& shape) {
   return visit_product(instruction, [&](auto zero) -> std::shared_ptr<const device::Kernel> {
     using T = decltype(zero);
-    if (!is_few_rows<T>(is_by_vector(shape) ? turned(shape) : shape)) return nullptr;
-    return std::make_shared<FewRowsDot<T>>(instruction);
+    if constexpr (std::is_same_v<T, std::uint8_t>) {
+      return nullptr;  // packed in less time than it takes to read one
+    } else {
+      if (!is_few_rows<T>(is_by_vector(shape) ? turned(shape) : shape)) return nullptr;
+      return std::make_shared<FewRowsDot<T>>(instruction);
+    }
   });
 }
 

@@ -24,12 +24,13 @@ bool is_worth_packing(ir::DType dtype, const DotShape& shape) {
   // Tiles pack and multiply faster than the library does, from a few of them on.
   constexpr Least kBf16Tiles = {2, 16, 256, 1 << 14};
   // What the library doesn't multiply.
-  constexpr Least kOthers = {2, 1, 2, 1 << 9};
+  constexpr Least kOthers = {2, 1, 2, 1 << 9}, kBytes = {1, 1, 1, 1 << 9};
   const bool has_tiles = product_loops<Bfloat16>(ProductInstructions::amx) != nullptr;
-  const Least& least = dtype == ir::DType::f32    ? kF32
-                       : dtype != ir::DType::bf16 ? kOthers
-                       : has_tiles                ? kBf16Tiles
-                                                  : kBf16;
+  const Least& least = dtype == ir::DType::f32             ? kF32
+                       : is_signed_or_unsigned_byte(dtype) ? kBytes
+                       : dtype != ir::DType::bf16          ? kOthers
+                       : has_tiles                         ? kBf16Tiles
+                                                           : kBf16;
   const std::int64_t elements = shape.m * shape.n;
   return shape.m >= least.rows && shape.n >= least.columns && elements >= least.elements &&
          elements >= least.products / shape.k;
@@ -55,13 +56,15 @@ class PackedDot final : public DotKernel, public device::InputPreparation {
  public:
   explicit PackedDot(const ir::Instruction& instruction)
       : DotKernel(instruction, "dot.packed", device::KernelOrigin::own),
-        product_(shape_.m, shape_.n, shape_.k),
-        narrows_(sizeof(T) < sizeof(ProductSum<T>) && result_dtype_ == lhs_dtype_) {
+        loops_(*dot_loops<T>(lhs_dtype_, rhs_dtype_)),
+        product_(shape_.m, shape_.n, shape_.k, loops_),
+        narrows_(sizeof(T) < sizeof(ProductSum<T>) &&
+                 dtype_bytes(result_dtype_) == static_cast<int>(sizeof(T))) {
     std::int64_t bytes = product_.workspace_bytes();
     // The kernel that takes it prepared may have no more workspace than this.
     if (is_constant(*instruction.operand(1)) && shape_.batch == 1 && !shape_.rhs.needs_copy &&
         shape_.n >= PreparedProduct<T>::kLeastColumns) {
-      by_prepared_.emplace(shape_.m, shape_.n, shape_.k);
+      by_prepared_.emplace(shape_.m, shape_.n, shape_.k, loops_);
       bytes = std::max(bytes, by_prepared_->workspace_bytes());
     }
     // Products that are one task each are dealt to tasks themselves.
@@ -114,7 +117,8 @@ class PackedDot final : public DotKernel, public device::InputPreparation {
   }
 
   void multiply(std::int64_t b, const T* lhs, const T* rhs, void* out, void* packed) const {
-    const MatrixRows<T> rows(lhs + shape_.batch_offset(shape_.lhs, b), strides_of(shape_.lhs));
+    const MatrixRows<T> rows(lhs + shape_.batch_offset(shape_.lhs, b), strides_of(shape_.lhs),
+                             loops_);
     const std::int64_t at = b * shape_.m * shape_.n;
     ProductResult<T> to{nullptr, shape_.n};
     if (narrows_) {
@@ -130,6 +134,7 @@ class PackedDot final : public DotKernel, public device::InputPreparation {
     }
   }
 
+  const ProductLoops<T>& loops_;
   PackedProduct<T> product_;
   std::optional<PreparedProduct<T>> by_prepared_;  // where the right operand may come so
   bool narrows_;                                   // sums are rounded to the operands' dtype

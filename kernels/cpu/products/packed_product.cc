@@ -18,7 +18,7 @@ constexpr std::int64_t kLeastTileColumns = 128;
 // the second cache while rows pass by, if columns are then enough that it pays to pack the rows for
 // them; else more rows pass by at a time.
 constexpr std::int64_t kSecondCacheBytes = 5 << 18, kEnoughColumns = 256;
-constexpr std::int64_t kMostDepthOfTiles = 512;
+constexpr std::int64_t kMostTileBytes = 1024;  // of a row, of which tiles have 64
 // What few rows may take when they are packed.
 constexpr std::int64_t kFewRowsBytes = 2 << 20;
 // Columns that a task packs and multiplies together then, in at least so many tasks.
@@ -36,8 +36,9 @@ std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multip
 
 template <typename T>
 std::int64_t PackedProduct<T>::block_depth(std::int64_t k, const ProductLoops<T>& loops) {
-  return std::min(
-      k, loops.uses_tiles ? even_part(k, kMostDepthOfTiles, 32) : even_part(k, kMostDepth, 16));
+  return std::min(k, loops.uses_tiles ? even_part(k, kMostTileBytes / kNumberBytes<T>,
+                                                  kBytesOfTileRow / kNumberBytes<T>)
+                                      : even_part(k, kMostDepth, 16));
 }
 
 template <typename T>
@@ -228,17 +229,17 @@ void PackedProduct<T>::pack_block(const Operands& operands, const Block& block, 
   const T* const from = operands.rhs + block.k0 * strides.row + block.n0 * strides.column;
   const std::int64_t panel = loops_.columns;
   if (strides.column == 1) {  // by steps of the depth
-    device::parallel_for(parts_of(block.depth, kPackedSteps),
-                         std::max<std::int64_t>(1, kPackedAtOnce / (block.columns * kPackedSteps)),
-                         [&](std::int64_t begin, std::int64_t end) {
-                           pack_columns(from, strides, block.columns, begin * kPackedSteps,
-                                        std::min(block.depth, end * kPackedSteps), block.depth,
-                                        packed);
-                         });
+    device::parallel_for(
+        parts_of(block.depth, kPackedSteps),
+        std::max<std::int64_t>(1, packed_at_once(loops_) / (block.columns * kPackedSteps)),
+        [&](std::int64_t begin, std::int64_t end) {
+          pack_columns(from, strides, block.columns, begin * kPackedSteps,
+                       std::min(block.depth, end * kPackedSteps), block.depth, packed);
+        });
     return;
   }
   device::parallel_for(parts_of(block.columns, panel),
-                       std::max<std::int64_t>(1, kPackedAtOnce / (block.depth * panel)),
+                       std::max<std::int64_t>(1, packed_at_once(loops_) / (block.depth * panel)),
                        [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t j = begin * panel;
                          pack_columns(from + j * strides.column, strides,
@@ -323,5 +324,6 @@ template class PackedProduct<double>;
 template class PackedProduct<std::uint32_t>;
 template class PackedProduct<std::uint64_t>;
 template class PackedProduct<Bfloat16>;
+template class PackedProduct<std::uint8_t>;
 
 }  // namespace plimsoll::kernels

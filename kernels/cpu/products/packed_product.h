@@ -36,7 +36,7 @@ class PackedProduct {
 
   // Rows are packed so much of the depth at a time at most: with this a panel of rows stays in the
   // first cache while panels of columns pass by.
-  static constexpr std::int64_t kMostDepth = sizeof(T) == 2 ? 1024 : 1536 / sizeof(T);
+  static constexpr std::int64_t kMostDepth = (sizeof(T) <= 2 ? 2048 : 1536) / sizeof(T);
   // How much of a depth a sum goes over before it is added to the others (of tiles before it goes
   // on from them).
   static std::int64_t block_depth(std::int64_t k, const ProductLoops<T>& loops);

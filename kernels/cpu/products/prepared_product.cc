@@ -182,5 +182,6 @@ template class PreparedProduct<double>;
 template class PreparedProduct<std::uint32_t>;
 template class PreparedProduct<std::uint64_t>;
 template class PreparedProduct<Bfloat16>;
+template class PreparedProduct<std::uint8_t>;
 
 }  // namespace plimsoll::kernels

@@ -19,7 +19,10 @@ inline constexpr std::int64_t kProductTileColumns = 384;
 // Rows that are packed as a whole.
 inline constexpr std::int64_t kFewRows = 240;
 // Numbers that are worth packing on another thread.
-inline constexpr std::int64_t kPackedAtOnce = 1 << 16;
+template <typename T>
+std::int64_t packed_at_once(const ProductLoops<T>& loops) {
+  return loops.uses_tiles ? 1 << 18 : 1 << 16;
+}
 
 inline std::int64_t parts_of(std::int64_t size, std::int64_t most) {
   return (size + most - 1) / most;
@@ -39,7 +42,7 @@ std::int64_t most_product_slots(std::int64_t m, std::int64_t n, std::int64_t k,
                                 const ProductLoops<T>& loops) {
   constexpr double kMost = 16, kMostOfNarrow = 8;
   // Tiles take an eighth of the time.
-  const double per_slot = loops.uses_tiles ? 1 << 22 : 1 << 19;
+  const double per_slot = loops.uses_tiles ? 1 << 23 : 1 << 19;
   const double narrow_are_few_below = loops.uses_tiles ? 1U << 31 : 1 << 30;
   const double products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool are_few = sizeof(T) < sizeof(ProductSum<T>) && products < narrow_are_few_below;
@@ -48,8 +51,8 @@ std::int64_t most_product_slots(std::int64_t m, std::int64_t n, std::int64_t k,
 }
 
 // What a workspace may take of m x k by k x n: it is part of a program's peak, and so a small share
-// of what is multiplied, or small. Products of bf16 keep more of a depth, as sums must not be
-// rounded between.
+// of what is multiplied, or small. Products of bf16 and of bytes keep more of a depth, as sums must
+// not be rounded between.
 template <typename T>
 std::int64_t most_workspace_bytes(std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t kShare = sizeof(T) < sizeof(ProductSum<T>) ? 4 : 8;
@@ -65,7 +68,7 @@ void pack_all_rows(const ProductRows<T>& rows, std::int64_t m, std::int64_t k,
   const std::int64_t panels = parts_of(m, loops.rows);
   device::parallel_for(
       panels * parts_of(k, block_depth),
-      std::max<std::int64_t>(1, kPackedAtOnce / (loops.rows * block_depth)),
+      std::max<std::int64_t>(1, packed_at_once(loops) / (loops.rows * block_depth)),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           const std::int64_t k0 = unit / panels * block_depth, i = unit % panels * loops.rows;

@@ -159,6 +159,7 @@ struct NumberLanes {
   static constexpr std::int64_t kStep = 1;
   static constexpr int kWidth = W;
   static constexpr bool kNarrows = false;
+  static constexpr bool kCorrects = false;
 
   PLIMSOLL_INLINE static Row load_row(const T* from) { return kernels::load<T, W>(from); }
   template <int kVectors>

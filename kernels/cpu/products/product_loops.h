@@ -7,8 +7,9 @@
 
 namespace plimsoll::kernels {
 
-// What is multiplied: float, double, integers that wrap (std::uint32_t, std::uint64_t), or
-// Bfloat16, whose products are added in f32, two steps of the depth at a time.
+// What is multiplied: float, double, integers that wrap (std::uint32_t, std::uint64_t), Bfloat16,
+// whose products are added in f32, two steps of the depth at a time, or bytes, with or without
+// signs, whose products are added in 32 bits that wrap, four steps at a time.
 template <typename T>
 struct ProductNumbers {
   using Sum = T;
@@ -18,6 +19,11 @@ template <>
 struct ProductNumbers<Bfloat16> {
   using Sum = float;
   static constexpr std::int64_t kStep = 2;
+};
+template <>
+struct ProductNumbers<std::uint8_t> {
+  using Sum = std::uint32_t;
+  static constexpr std::int64_t kStep = 4;
 };
 template <typename T>
 using ProductSum = typename ProductNumbers<T>::Sum;
@@ -30,7 +36,8 @@ constexpr std::int64_t packed_depth(std::int64_t depth) {
 }
 
 // Where sums of products go, rows `stride` sums apart; with `add` they are added to what is there.
-// If `narrowed` is not null it gets them instead, rounded, and `sums` is only read, with `add`.
+// If `narrowed` is not null it gets them instead, rounded (of bytes the low ones), and `sums` is
+// only read, with `add`.
 template <typename T>
 struct ProductTile {
   ProductSum<T>* sums;
@@ -98,10 +105,11 @@ struct ProductLoops {
 enum class ProductInstructions : std::uint8_t { baseline, avx2, avx512, amx };
 
 // Null where this machine has no such instructions, or there are no loops for them (of Bfloat16
-// there are for AVX512_BF16 and AMX alone, of others none for AMX).
+// there are for AVX512_BF16 and AMX alone, of bytes for AVX512_VNNI and AMX, of others none for
+// AMX).
 template <typename T>
 const ProductLoops<T>* product_loops(ProductInstructions instructions);
-// The fastest that this machine has; of Bfloat16 only where it has some.
+// The fastest that this machine has; of Bfloat16 and of bytes only where it has some.
 template <typename T>
 const ProductLoops<T>& product_loops();
 // The same of those that read a matrix as it lies.
@@ -112,6 +120,18 @@ const ProductLoops<T>& few_rows_loops() {
 template <>
 const ProductLoops<Bfloat16>& few_rows_loops<Bfloat16>();
 
+// Loops for bytes, as operands have signs or have none; product_loops<std::uint8_t> are those
+// without. AVX-512 stands for AVX512_VNNI; for less there are none, as blocks that are widened to
+// f32 are as fast (contraction/dot_widened.h).
+const ProductLoops<std::uint8_t>* byte_product_loops(bool lhs_has_sign, bool rhs_has_sign,
+                                                     ProductInstructions instructions);
+// The fastest, if there are any.
+const ProductLoops<std::uint8_t>* byte_product_loops(bool lhs_has_sign, bool rhs_has_sign);
+
+template <>
+const ProductLoops<std::uint8_t>* product_loops<std::uint8_t>(ProductInstructions instructions);
+template <>
+const ProductLoops<std::uint8_t>& product_loops<std::uint8_t>();
 template <>
 const ProductLoops<Bfloat16>* product_loops<Bfloat16>(ProductInstructions instructions);
 template <>

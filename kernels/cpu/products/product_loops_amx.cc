@@ -17,7 +17,9 @@
 #define PLIMSOLL_AMX_TARGET \
   "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8"
 #define PLIMSOLL_AMX __attribute__((target(PLIMSOLL_AMX_TARGET)))
-#define PLIMSOLL_AMX_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
+#define PLIMSOLL_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
+
+#include "kernels/cpu/products/product_steps.inc"
 #endif
 
 namespace plimsoll::kernels {
@@ -45,25 +47,47 @@ constexpr std::int64_t kStepBytes = 4, kStepsOfChunk = kBytesOfTileRow / kStepBy
 struct Bf16Tiles {
   using T = Bfloat16;
   template <bool kTwoRows, bool kTwoColumns>
-  PLIMSOLL_AMX_INLINE static void multiply() {
+  PLIMSOLL_INLINE static void multiply() {
     PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 0, 4, 6);
     if constexpr (kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 1, 4, 7);
     if constexpr (kTwoRows) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 2, 5, 6);
     if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 3, 5, 7);
   }
-  PLIMSOLL_AMX_INLINE static void narrow(const float* from, T* to, __mmask16 lanes) {
+  PLIMSOLL_INLINE static void narrow(const float* from, T* to, __mmask16 lanes) {
     const auto narrowed = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from));
     _mm256_mask_storeu_epi16(to, lanes, narrowed);
   }
 };
 
-PLIMSOLL_AMX_INLINE __mmask16 first_lanes(std::int64_t count) {
-  return static_cast<__mmask16>((1U << std::clamp<std::int64_t>(count, 0, 16)) - 1);
-}
+template <bool kLhsHasSign, bool kRhsHasSign>
+struct ByteTiles {
+  using T = std::uint8_t;
+  template <bool kTwoRows, bool kTwoColumns>
+  PLIMSOLL_INLINE static void multiply() {
+#define PLIMSOLL_MULTIPLY_BYTES(instruction)                                \
+  PLIMSOLL_MULTIPLY_TILES(instruction, 0, 4, 6);                            \
+  if constexpr (kTwoColumns) PLIMSOLL_MULTIPLY_TILES(instruction, 1, 4, 7); \
+  if constexpr (kTwoRows) PLIMSOLL_MULTIPLY_TILES(instruction, 2, 5, 6);    \
+  if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_MULTIPLY_TILES(instruction, 3, 5, 7)
+    if constexpr (kLhsHasSign && kRhsHasSign) {
+      PLIMSOLL_MULTIPLY_BYTES("tdpbssd");
+    } else if constexpr (kLhsHasSign) {
+      PLIMSOLL_MULTIPLY_BYTES("tdpbsud");
+    } else if constexpr (kRhsHasSign) {
+      PLIMSOLL_MULTIPLY_BYTES("tdpbusd");
+    } else {
+      PLIMSOLL_MULTIPLY_BYTES("tdpbuud");
+    }
+#undef PLIMSOLL_MULTIPLY_BYTES
+  }
+  PLIMSOLL_INLINE static void narrow(const std::uint32_t* from, T* to, __mmask16 lanes) {
+    _mm512_mask_cvtepi32_storeu_epi8(to, lanes, _mm512_maskz_loadu_epi32(lanes, from));
+  }
+};
 
 // 4 sums of 16 x 16 from where they are, and to there; strides in bytes.
 template <bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_AMX_INLINE void load_sums(const void* sums, std::int64_t stride) {
+PLIMSOLL_INLINE void load_sums(const void* sums, std::int64_t stride) {
   const auto* const from = static_cast<const std::byte*>(sums);
   PLIMSOLL_LOAD_TILE(0, from, stride);
   if constexpr (kTwoColumns) PLIMSOLL_LOAD_TILE(1, from + 64, stride);
@@ -71,7 +95,7 @@ PLIMSOLL_AMX_INLINE void load_sums(const void* sums, std::int64_t stride) {
   if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_LOAD_TILE(3, from + 16 * stride + 64, stride);
 }
 template <bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_AMX_INLINE void store_sums(void* sums, std::int64_t stride) {
+PLIMSOLL_INLINE void store_sums(void* sums, std::int64_t stride) {
   auto* const to = static_cast<std::byte*>(sums);
   PLIMSOLL_STORE_TILE(0, to, stride);
   if constexpr (kTwoColumns) PLIMSOLL_STORE_TILE(1, to + 64, stride);
@@ -80,8 +104,7 @@ PLIMSOLL_AMX_INLINE void store_sums(void* sums, std::int64_t stride) {
 }
 
 template <typename Tiles, bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_AMX_INLINE void multiply_chunk(const std::byte* a, const std::byte* b,
-                                        std::int64_t b_stride) {
+PLIMSOLL_INLINE void multiply_chunk(const std::byte* a, const std::byte* b, std::int64_t b_stride) {
   constexpr std::int64_t kStride = kBytesOfTileRow;
   PLIMSOLL_LOAD_TILE(6, b, b_stride);
   PLIMSOLL_LOAD_TILE(4, a, kStride);
@@ -93,8 +116,8 @@ PLIMSOLL_AMX_INLINE void multiply_chunk(const std::byte* a, const std::byte* b,
 // A product of one or two tiles of rows by one or two of columns over the whole depth, in tiles 0
 // to 3; steps of b are b_stride bytes apart.
 template <typename Tiles, bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_AMX_INLINE void add_chunks(const std::byte* a, const std::byte* b, std::int64_t b_stride,
-                                    std::int64_t steps) {
+PLIMSOLL_INLINE void add_chunks(const std::byte* a, const std::byte* b, std::int64_t b_stride,
+                                std::int64_t steps) {
   constexpr std::int64_t kWidth = kTwoRows ? kPanelRows : kRowsOfTile;
   for (; steps >= kStepsOfChunk; steps -= kStepsOfChunk) {
     multiply_chunk<Tiles, kTwoRows, kTwoColumns>(a, b, b_stride);
@@ -120,10 +143,9 @@ PLIMSOLL_AMX_INLINE void add_chunks(const std::byte* a, const std::byte* b, std:
 }
 
 template <typename Tiles, bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_AMX_INLINE void multiply_tiles(const std::byte* a, const std::byte* b,
-                                        std::int64_t b_stride, std::int64_t rows,
-                                        std::int64_t columns, std::int64_t steps,
-                                        const ProductTile<typename Tiles::T>& c) {
+PLIMSOLL_INLINE void multiply_tiles(const std::byte* a, const std::byte* b, std::int64_t b_stride,
+                                    std::int64_t rows, std::int64_t columns, std::int64_t steps,
+                                    const ProductTile<typename Tiles::T>& c) {
   using T = typename Tiles::T;
   using Sum = ProductSum<T>;
   constexpr std::int64_t kRows = kTwoRows ? kPanelRows : kRowsOfTile;
@@ -170,10 +192,9 @@ PLIMSOLL_AMX_INLINE void multiply_tiles(const std::byte* a, const std::byte* b,
 }
 
 template <typename Tiles>
-PLIMSOLL_AMX_INLINE void multiply_panel(const std::byte* a, const std::byte* b,
-                                        std::int64_t b_stride, std::int64_t rows,
-                                        std::int64_t columns, std::int64_t steps,
-                                        const ProductTile<typename Tiles::T>& c) {
+PLIMSOLL_INLINE void multiply_panel(const std::byte* a, const std::byte* b, std::int64_t b_stride,
+                                    std::int64_t rows, std::int64_t columns, std::int64_t steps,
+                                    const ProductTile<typename Tiles::T>& c) {
   if (rows > kRowsOfTile) {
     if (columns > kPanelColumns / 2) {
       return multiply_tiles<Tiles, true, true>(a, b, b_stride, rows, columns, steps, c);
@@ -187,7 +208,7 @@ PLIMSOLL_AMX_INLINE void multiply_panel(const std::byte* a, const std::byte* b,
 }
 
 template <typename T>
-PLIMSOLL_AMX_INLINE std::int64_t steps_of(std::int64_t depth) {
+PLIMSOLL_INLINE std::int64_t steps_of(std::int64_t depth) {
   return packed_depth<T>(depth) / ProductNumbers<T>::kStep;
 }
 
@@ -216,50 +237,6 @@ PLIMSOLL_AMX void multiply_prepared_by_tiles(const typename Tiles::T* a, const t
   multiply_panel<Tiles>(reinterpret_cast<const std::byte*>(a),
                         reinterpret_cast<const std::byte*>(b), columns * kStepBytes, rows, columns,
                         steps_of<typename Tiles::T>(depth), c);
-}
-
-// Lane j of vector i goes to lane i of vector j.
-PLIMSOLL_AMX_INLINE void turn(__m512i (&v)[16]) {
-  __m512i w[16];
-#pragma GCC unroll 4
-  for (int g = 0; g < 16; g += 4) {
-    const __m512i low[] = {_mm512_unpacklo_epi32(v[g], v[g + 1]),
-                           _mm512_unpacklo_epi32(v[g + 2], v[g + 3])};
-    const __m512i high[] = {_mm512_unpackhi_epi32(v[g], v[g + 1]),
-                            _mm512_unpackhi_epi32(v[g + 2], v[g + 3])};
-    w[g] = _mm512_unpacklo_epi64(low[0], low[1]);
-    w[g + 1] = _mm512_unpackhi_epi64(low[0], low[1]);
-    w[g + 2] = _mm512_unpacklo_epi64(high[0], high[1]);
-    w[g + 3] = _mm512_unpackhi_epi64(high[0], high[1]);
-  }
-  // A quarter of w[g + q] is lane 4 * quarter + q of vectors g to g + 3.
-#pragma GCC unroll 4
-  for (int q = 0; q < 4; ++q) {
-    const __m512i low[] = {_mm512_shuffle_i64x2(w[q], w[4 + q], 0x44),
-                           _mm512_shuffle_i64x2(w[8 + q], w[12 + q], 0x44)};
-    const __m512i high[] = {_mm512_shuffle_i64x2(w[q], w[4 + q], 0xee),
-                            _mm512_shuffle_i64x2(w[8 + q], w[12 + q], 0xee)};
-    v[q] = _mm512_shuffle_i64x2(low[0], low[1], 0x88);
-    v[4 + q] = _mm512_shuffle_i64x2(low[0], low[1], 0xdd);
-    v[8 + q] = _mm512_shuffle_i64x2(high[0], high[1], 0x88);
-    v[12 + q] = _mm512_shuffle_i64x2(high[0], high[1], 0xdd);
-  }
-}
-
-// A step of 16 neighbours, of which there are those of `lanes`: their numbers of `count` places of
-// the depth, and zeros.
-PLIMSOLL_AMX_INLINE __m512i step_of(const Bfloat16* from, std::int64_t depth_stride,
-                                    std::int64_t count, __mmask16 lanes) {
-  const __m512i first = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from));
-  if (count == 1) return first;
-  const __m512i second =
-      _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from + depth_stride));
-  return _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
-}
-
-// The first `count` numbers of 64 bytes, and zeros.
-PLIMSOLL_AMX_INLINE __m512i some_of(const Bfloat16* from, std::int64_t count) {
-  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint64_t{1} << count) - 1), from);
 }
 
 template <typename T>
@@ -328,8 +305,38 @@ const ProductLoops<Bfloat16>* amx_bf16_loops(const ProductLoops<Bfloat16>& vecto
                                                pack_rows_for_tiles<Bfloat16>};
   return has_bf16_tiles() && vectors.columns == kPanelColumns ? &loops : nullptr;
 }
+
+template <bool kLhsHasSign, bool kRhsHasSign>
+const ProductLoops<std::uint8_t>* byte_loops_of(decltype(ProductLoops<std::uint8_t>::pack) pack) {
+  using Tiles = ByteTiles<kLhsHasSign, kRhsHasSign>;
+  static const ProductLoops<std::uint8_t> loops = {kPanelRows,
+                                                   kPanelColumns,
+                                                   pack,
+                                                   nullptr,
+                                                   multiply_by_tiles<Tiles>,
+                                                   multiply_prepared_by_tiles<Tiles>,
+                                                   nullptr,
+                                                   nullptr,
+                                                   0,
+                                                   true,
+                                                   kRowsOfTile,
+                                                   pack_rows_for_tiles<std::uint8_t>};
+  return &loops;
+}
+
+const ProductLoops<std::uint8_t>* amx_byte_loops(bool lhs_has_sign, bool rhs_has_sign,
+                                                 decltype(ProductLoops<std::uint8_t>::pack) pack) {
+  if (!has_byte_tiles()) return nullptr;
+  if (lhs_has_sign)
+    return rhs_has_sign ? byte_loops_of<true, true>(pack) : byte_loops_of<true, false>(pack);
+  return rhs_has_sign ? byte_loops_of<false, true>(pack) : byte_loops_of<false, false>(pack);
+}
 #else
 const ProductLoops<Bfloat16>* amx_bf16_loops(const ProductLoops<Bfloat16>&) { return nullptr; }
+const ProductLoops<std::uint8_t>* amx_byte_loops(bool, bool,
+                                                 decltype(ProductLoops<std::uint8_t>::pack)) {
+  return nullptr;
+}
 #endif
 
 }  // namespace plimsoll::kernels

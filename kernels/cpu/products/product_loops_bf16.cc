@@ -36,6 +36,7 @@ struct PairLanes {
   static constexpr std::int64_t kStep = 2;
   static constexpr int kWidth = 16;
   static constexpr bool kNarrows = true;
+  static constexpr bool kCorrects = false;
 
   PLIMSOLL_INLINE static Row load_row(const T* from) { return (__m512bh)_mm512_loadu_si512(from); }
   // Two vectors of columns, of two rows each, whose numbers are put in turns.

@@ -48,5 +48,6 @@ PLIMSOLL_PRODUCT_ROWS(double)
 PLIMSOLL_PRODUCT_ROWS(std::uint32_t)
 PLIMSOLL_PRODUCT_ROWS(std::uint64_t)
 PLIMSOLL_PRODUCT_ROWS(Bfloat16)
+PLIMSOLL_PRODUCT_ROWS(std::uint8_t)
 
 }  // namespace plimsoll::kernels
