@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/tile_registers.h"
 #include "kernels/cpu/vector_loops.h"
 #include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
@@ -65,6 +66,7 @@ class AttentionBackward final : public KernelBase {
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
     device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+      const TileScope tile_registers(products_.uses_tiles());
       for (std::int64_t slot = begin; slot < end; ++slot) {
         for (std::int64_t task = slot; task < heads_ * shares_; task += slots_) {
           run(task, slot, arguments);

@@ -143,14 +143,14 @@ constexpr Bf16Loops kLoops = {multiply, interleave, narrow_pairs, narrow};
 
 }  // namespace
 
-const Bf16Loops* bf16_loops() {
+const Bf16Loops* bf16_vector_loops() {
   static const bool has_products = __builtin_cpu_supports("avx512bf16") != 0 &&
                                    __builtin_cpu_supports("avx512bw") != 0 &&
                                    __builtin_cpu_supports("avx512vl") != 0;
   return has_products ? &kLoops : nullptr;
 }
 #else
-const Bf16Loops* bf16_loops() { return nullptr; }
+const Bf16Loops* bf16_vector_loops() { return nullptr; }
 #endif
 
 }  // namespace plimsoll::kernels

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-// The inner loops of attention on pairs of bf16, for machines that multiply those (AVX512_BF16).
-// A pair is two numbers that follow each other in the contracted dim, the first in the low half.
+// The inner loops of attention on pairs of bf16, for machines that multiply those (AVX512_BF16, and
+// AMX where it is there). A pair is two numbers that follow each other in the contracted dim, the
+// first in the low half.
 namespace plimsoll::kernels {
 
 struct Bf16Loops {
@@ -22,9 +23,14 @@ struct Bf16Loops {
                        std::int64_t count);
   // to[i] = from[i] rounded to bf16; count is a multiple of 16.
   void (*narrow)(const float* from, std::uint16_t* to, std::int64_t count);
+  bool uses_tiles = false;  // `multiply` wants a TileScope (tile_registers.h)
 };
 
-// Null where the machine has no such products.
+// Null where the machine has no such products. The loops of vectors, of tiles, and those that are
+// used: tiles where they are there. Of every 16 pairs tiles add up the first products and the
+// second ones, each in order, then both, and then the sum before.
+const Bf16Loops* bf16_vector_loops();
+const Bf16Loops* bf16_tile_loops();
 const Bf16Loops* bf16_loops();
 
 }  // namespace plimsoll::kernels

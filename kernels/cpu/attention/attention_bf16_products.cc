@@ -168,6 +168,8 @@ class Bf16Products final : public BlockProducts {
                            static_cast<const std::uint32_t*>(b.data), b.stride, rows, columns,
                            pair_count(depth), add);
   }
+
+  bool uses_tiles() const override { return bf16_loops()->uses_tiles; }
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/tile_registers.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -63,6 +64,7 @@ class AttentionForward final : public KernelBase {
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
     device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+      const TileScope tile_registers(products_.uses_tiles());
       for (std::int64_t slot = begin; slot < end; ++slot) {
         auto* scratch = reinterpret_cast<float*>(byte_offset(arguments.workspace, scratch_)) +
                         slot * slot_floats_;

@@ -60,6 +60,8 @@ class BlockProducts {
   virtual void multiply(float* c, std::int64_t c_stride, const LeftBlock& a, const RightBlock& b,
                         std::int64_t rows, std::int64_t columns, std::int64_t depth,
                         bool add) const = 0;
+  // Whether `multiply` wants a TileScope (tile_registers.h).
+  virtual bool uses_tiles() const { return false; }
 };
 
 const BlockProducts& f32_products();

@@ -13,13 +13,13 @@
 
 #include "kernels/cpu/tile_registers.h"
 
-// The compiler knows of the vectors alone: tiles are named in assembly.
 #define PLIMSOLL_AMX_TARGET \
   "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8"
 #define PLIMSOLL_AMX __attribute__((target(PLIMSOLL_AMX_TARGET)))
 #define PLIMSOLL_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
 
 #include "kernels/cpu/products/product_steps.inc"
+#include "kernels/cpu/tile_registers.inc"
 #endif
 
 namespace plimsoll::kernels {
@@ -35,24 +35,8 @@ namespace {
 constexpr std::int64_t kPanelRows = 2 * kRowsOfTile, kPanelColumns = 32;
 constexpr std::int64_t kStepBytes = 4, kStepsOfChunk = kBytesOfTileRow / kStepBytes;
 
-#define PLIMSOLL_LOAD_TILE(tile, from, stride) \
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(stride) : "memory")
-#define PLIMSOLL_STORE_TILE(tile, to, stride) \
-  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(stride) : "memory")
-#define PLIMSOLL_CLEAR_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : : : "memory")
-#define PLIMSOLL_MULTIPLY_TILES(instruction, sums, a, b) \
-  __asm__ volatile(instruction " %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : : : "memory")
-
-// What tiles 4 and 5 (of the left operand) by 6 and 7 add to 0 to 3.
-struct Bf16Tiles {
+struct Bf16Tiles : PairTiles {
   using T = Bfloat16;
-  template <bool kTwoRows, bool kTwoColumns>
-  PLIMSOLL_INLINE static void multiply() {
-    PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 0, 4, 6);
-    if constexpr (kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 1, 4, 7);
-    if constexpr (kTwoRows) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 2, 5, 6);
-    if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_MULTIPLY_TILES("tdpbf16ps", 3, 5, 7);
-  }
   PLIMSOLL_INLINE static void narrow(const float* from, T* to, __mmask16 lanes) {
     const auto narrowed = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, from));
     _mm256_mask_storeu_epi16(to, lanes, narrowed);
@@ -85,34 +69,6 @@ struct ByteTiles {
   }
 };
 
-// 4 sums of 16 x 16 from where they are, and to there; strides in bytes.
-template <bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_INLINE void load_sums(const void* sums, std::int64_t stride) {
-  const auto* const from = static_cast<const std::byte*>(sums);
-  PLIMSOLL_LOAD_TILE(0, from, stride);
-  if constexpr (kTwoColumns) PLIMSOLL_LOAD_TILE(1, from + 64, stride);
-  if constexpr (kTwoRows) PLIMSOLL_LOAD_TILE(2, from + 16 * stride, stride);
-  if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_LOAD_TILE(3, from + 16 * stride + 64, stride);
-}
-template <bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_INLINE void store_sums(void* sums, std::int64_t stride) {
-  auto* const to = static_cast<std::byte*>(sums);
-  PLIMSOLL_STORE_TILE(0, to, stride);
-  if constexpr (kTwoColumns) PLIMSOLL_STORE_TILE(1, to + 64, stride);
-  if constexpr (kTwoRows) PLIMSOLL_STORE_TILE(2, to + 16 * stride, stride);
-  if constexpr (kTwoRows && kTwoColumns) PLIMSOLL_STORE_TILE(3, to + 16 * stride + 64, stride);
-}
-
-template <typename Tiles, bool kTwoRows, bool kTwoColumns>
-PLIMSOLL_INLINE void multiply_chunk(const std::byte* a, const std::byte* b, std::int64_t b_stride) {
-  constexpr std::int64_t kStride = kBytesOfTileRow;
-  PLIMSOLL_LOAD_TILE(6, b, b_stride);
-  PLIMSOLL_LOAD_TILE(4, a, kStride);
-  if constexpr (kTwoColumns) PLIMSOLL_LOAD_TILE(7, b + 64, b_stride);
-  if constexpr (kTwoRows) PLIMSOLL_LOAD_TILE(5, a + 16 * kStride, kStride);
-  Tiles::template multiply<kTwoRows, kTwoColumns>();
-}
-
 // A product of one or two tiles of rows by one or two of columns over the whole depth, in tiles 0
 // to 3; steps of b are b_stride bytes apart.
 template <typename Tiles, bool kTwoRows, bool kTwoColumns>
@@ -120,7 +76,7 @@ PLIMSOLL_INLINE void add_chunks(const std::byte* a, const std::byte* b, std::int
                                 std::int64_t steps) {
   constexpr std::int64_t kWidth = kTwoRows ? kPanelRows : kRowsOfTile;
   for (; steps >= kStepsOfChunk; steps -= kStepsOfChunk) {
-    multiply_chunk<Tiles, kTwoRows, kTwoColumns>(a, b, b_stride);
+    multiply_chunk<Tiles, kTwoRows, kTwoColumns>(a, kBytesOfTileRow, b, b_stride);
     a += kWidth * kBytesOfTileRow;
     b += kStepsOfChunk * b_stride;
   }
@@ -139,7 +95,7 @@ PLIMSOLL_INLINE void add_chunks(const std::byte* a, const std::byte* b, std::int
                                                          : _mm512_setzero_si512());
     }
   }
-  multiply_chunk<Tiles, kTwoRows, kTwoColumns>(left, right, 128);
+  multiply_chunk<Tiles, kTwoRows, kTwoColumns>(left, kBytesOfTileRow, right, 128);
 }
 
 template <typename Tiles, bool kTwoRows, bool kTwoColumns>
