@@ -3,7 +3,7 @@
 # Fuzzes what reads bytes of others with libFuzzer, AddressSanitizer and UBSan.
 #   scripts/fuzz.sh [--target NAME] [SECONDS] [libFuzzer options...]     (default: 60 seconds)
 # Targets: hlo_text (the reader of HLO text, the default), array_file (safetensors and .npz), infer_request
-# (bodies of the inference server).
+# (bodies of the inference server), http_request (what it reads of a connection).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=hlo_text

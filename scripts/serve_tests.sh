@@ -5,6 +5,8 @@
 #   scripts/serve_tests.sh --soak [SECONDS]  200 clients, at a limit that fits three of their requests,
 #                                            in a cgroup whose memory.max is a little above, where the
 #                                            machine allows one (60 seconds)
+#   scripts/serve_tests.sh --slow [SECONDS]  latency beside connections that are half open, bodies that
+#                                            trickle and responses that are read slowly (15 seconds each)
 # PYTHON names the interpreter (python3), BUILD the build folder (build/release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,6 +89,27 @@ print(next(line.split()[-1] for line in text.splitlines() if line.startswith("pl
     echo "serve_tests: without a cgroup, as this machine lets us make none; limit $limit bytes"
   fi
   "$build/tests/serve/serve_soak" --port "$port" --process "$server" --seconds "$seconds" --side $side
+  exit
+fi
+
+if [ "${1:-}" = --slow ]; then
+  seconds=${2:-15}
+  for pair in small:4,4 large:1048576; do
+    model "${pair%%:*}" <<HLO
+HloModule negate
+ENTRY main {
+  x = f32[${pair#*:}] parameter(0)
+  ROOT y = f32[${pair#*:}] negate(x)
+}
+HLO
+  done
+  echo '{"queue": 256}' >"$work/models/large/config.json"
+  start
+  for clients in "" "--half-open 300" "--half-open 2000" "--trickling 300" "--trickling 2000" "--readers 60" \
+    "--half-open 2000 --trickling 300 --readers 60"; do
+    # shellcheck disable=SC2086
+    "$python" tests/serve/slow_clients.py "$port" "$server" --seconds "$seconds" $clients
+  done
   exit
 fi
 

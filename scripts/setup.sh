@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache mold pkg-config
-  llvm-19-dev libtbb-dev libdnnl-dev libgtest-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev
+  llvm-19-dev libtbb-dev libdnnl-dev libgtest-dev libcli11-dev nlohmann-json3-dev libcpp-httplib-dev libbrotli-dev
   liblapack-dev libblas-dev libgfortran-12-dev
   liblz4-dev libxxhash-dev libfmt-dev libgloo-dev liburing-dev zlib1g-dev clang-format-19
   libonnx-testdata

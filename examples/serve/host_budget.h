@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <utility>
@@ -32,7 +33,10 @@ class HostBudget {
     }
     // False, and nothing taken, where the budget has not so many left.
     bool grow(std::size_t bytes) {
-      if (budget_ == nullptr) return true;
+      if (budget_ == nullptr) {
+        bytes_ += bytes;
+        return true;
+      }
       std::size_t used = budget_->used_.load();
       do {
         if (bytes > budget_->limit_ || used > budget_->limit_ - bytes) return false;
@@ -40,6 +44,17 @@ class HostBudget {
       bytes_ += bytes;
       return true;
     }
+    // Gives `bytes` of it back, or all but `bytes`.
+    void shrink(std::size_t bytes) {
+      bytes = std::min(bytes, bytes_);
+      bytes_ -= bytes;
+      if (budget_ != nullptr) budget_->used_ -= bytes;
+    }
+    void shrink_to(std::size_t bytes) { shrink(bytes_ - std::min(bytes, bytes_)); }
+    // One of the same budget, which holds nothing yet.
+    Lease another() const { return budget_ == nullptr ? Lease() : Lease(*budget_); }
+    // Adds what another of the same budget holds.
+    void take(Lease&& other) { bytes_ += std::exchange(other.bytes_, 0); }
     std::size_t bytes() const { return bytes_; }
 
    private:

@@ -1,338 +1,387 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/serve/http_server.h"
 
-#include <httplib.h>
+#include <malloc.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <cctype>
-#include <charconv>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <optional>
+#include <mutex>
 #include <stdexcept>
-#include <thread>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "examples/serve/answer.h"
 #include "examples/serve/connection.h"
-#include "examples/serve/connection_pool.h"
-#include "examples/serve/gzip.h"
-#include "examples/serve/http_error.h"
+#include "examples/serve/descriptor.h"
+#include "examples/serve/worker_pool.h"
 
 namespace plimsoll::examples::serve {
 namespace {
 
-constexpr std::size_t kLongestPath = 1024;
-constexpr int kBacklog = 512;
+using std::chrono::milliseconds;
+using State = Connection::State;
+using Step = Connection::Step;
 
-// Of the request under way on this thread, which the handlers of cpp-httplib don't get.
-thread_local Connection* current = nullptr;
+constexpr int kBacklog = 4096;
+// Of the system's buffers for one socket, each way; it takes twice as much. Without a limit it lets
+// them grow to megabytes for those who don't read.
+constexpr int kSocketBytes = 128 << 10;
+constexpr std::size_t kReadAtOnce = 64 << 10;
+constexpr milliseconds kRound(50);    // between two looks at the deadlines
+constexpr milliseconds kQuiet(1000);  // without work, before freed memory is given back
+constexpr std::size_t kQuickThreads = 2;
 
-std::optional<std::size_t> natural(const std::string& text) {
-  std::size_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// Whether a list of encodings has gzip, and not with `q=0`.
-bool accepts_gzip(const std::string& list) {
-  std::size_t start = 0;
-  while (start < list.size()) {
-    const std::size_t end = std::min(list.find(',', start), list.size());
-    std::string one = list.substr(start, end - start);
-    std::erase_if(one, [](char c) { return c == ' ' || c == '\t'; });
-    const std::string name = one.substr(0, one.find(';'));
-    const std::size_t quality = one.find(";q=");
-    const bool refused = quality != std::string::npos &&
-                         one.find_first_not_of("0.", quality + 3) == std::string::npos;
-    if ((name == "gzip" || name == "*") && !refused) return true;
-    start = end + 1;
-  }
-  return false;
-}
-
-bool has_content(const httplib::Request& request) {
-  return request.has_header("Transfer-Encoding") ||
-         (request.has_header("Content-Length") &&
-          request.get_header_value("Content-Length") != "0");
-}
-
-// What the headers say of a body, before any of it is read; `most_bytes` may it have. Throws.
-void check_content(const httplib::Request& request, std::size_t most_bytes) {
-  const bool has_length = request.has_header("Content-Length");
-  if (request.has_header("Transfer-Encoding")) {
-    // Both, or a length twice: this server and a proxy before it could disagree on where it ends.
-    if (has_length) throw bad_request("both Content-Length and Transfer-Encoding");
-    std::string encoding = request.get_header_value("Transfer-Encoding");
-    std::transform(encoding.begin(), encoding.end(), encoding.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (encoding != "chunked" || request.get_header_value_count("Transfer-Encoding") != 1) {
-      throw HttpError(501, "Transfer-Encoding " + in_quotes(encoding) + " is not known here");
-    }
-  }
-  if (has_length) {
-    const auto length = natural(request.get_header_value("Content-Length"));
-    if (!length || request.get_header_value_count("Content-Length") != 1) {
-      throw bad_request("Content-Length is no natural number");
-    }
-    if (*length > most_bytes) {
-      throw HttpError(413, "a body of " + std::to_string(*length) + " bytes (at most " +
-                               std::to_string(most_bytes) + ")");
-    }
-  }
-  const std::string encoding = request.get_header_value("Content-Encoding");
-  constexpr const char* kEncodings[] = {"", "identity", "gzip", "deflate", "br"};
-  if (std::none_of(std::begin(kEncodings), std::end(kEncodings),
-                   [&](const char* one) { return encoding == one; })) {
-    throw HttpError(415, "Content-Encoding " + in_quotes(encoding) +
-                             " is not known here (gzip, deflate and br are)");
-  }
-  if (request.is_multipart_form_data()) {
-    throw HttpError(415, "forms are not known here (application/json and octet-stream are)");
-  }
-}
-
-// Reads the body. Throws; what is left of it then stays unread.
-std::string read_body(const httplib::Request& request, const httplib::ContentReader& reader,
-                      std::size_t most_bytes, HostBudget::Lease& lease) {
-  std::string body;
-  if (!has_content(request)) return body;
-  const bool is_plain = request.get_header_value("Content-Encoding").empty();
-  std::size_t leased = 0;
-  if (is_plain && request.has_header("Content-Length")) {
-    // Before anything of it is taken in.
-    leased = natural(request.get_header_value("Content-Length")).value_or(0);
-    if (!lease.grow(leased)) throw busy("no host memory for the request now");
-    body.reserve(leased);
-  }
-  std::optional<HttpError> refused;
-  const bool complete = reader([&](const char* data, std::size_t bytes) {
-    if (bytes > most_bytes - body.size()) {
-      refused = HttpError(413, "a body of more than " + std::to_string(most_bytes) + " bytes");
-      return false;
-    }
-    if (body.size() + bytes > leased) {
-      constexpr std::size_t kStep = 1 << 20;
-      const std::size_t more = std::max(bytes, kStep);
-      // Twice: a string that grows is there twice for a moment.
-      if (!lease.grow(2 * more)) {
-        refused = busy("no host memory for the request now");
-        return false;
-      }
-      leased += more;
-    }
-    body.append(data, bytes);
-    return true;
-  });
-  if (refused) throw *refused;
-  if (!complete) throw bad_request("the body ends too early, or is not encoded as its header says");
-  current->has_unread_body = false;
-  return body;
+// Whether the answer may wait for memory, for other requests or for a compiler.
+bool may_take_long(const HttpHead& head) {
+  const std::string_view path = head.path;
+  return head.method == "POST" &&
+         (path.ends_with("/infer") || path.ends_with("/load") || path.ends_with("/unload"));
 }
 
 }  // namespace
 
-class HttpServer::Impl final : public httplib::Server {
+class HttpServer::Impl {
  public:
-  Impl(Service& service, const HttpOptions& options) : service_(service), options_(options) {
-    new_task_queue = [this] { return new ConnectionPool(options_.connections, has_waiting_); };
-    // SO_REUSEPORT, which is the library's choice, would let two servers share a port unnoticed.
-    set_socket_options([](int socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    set_keep_alive_timeout(options_.keep_alive_milliseconds / 1000);
-    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      return answer_without_body(request, response) ? HandlerResponse::Handled
-                                                    : HandlerResponse::Unhandled;
-    });
-    Post("[\\s\\S]*", [this](const httplib::Request& request, httplib::Response& response,
-                             const httplib::ContentReader& reader) {
-      answer_with_body(request, response, reader);
-    });
-    set_expect_100_continue_handler(
-        [this](const httplib::Request& request, httplib::Response& response) {
-          return expect_body(request, response);
-        });
-    set_error_handler([](const httplib::Request&, httplib::Response& response) {
-      if (!response.body.empty()) return;
-      if (current->has_too_many_headers()) response.status = 431;
-      const bool too_long = response.status == 414;
-      give(error_reply(response.status, response.status == 431 ? "the headers are too long"
-                                        : too_long             ? "the path is too long"
-                                        : response.status == 404
-                                            ? "no such path"
-                                            : "this is no HTTP request as this server knows it"),
-           response);
-    });
-    set_exception_handler(
-        [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-          give(error_reply(503, "no host memory for the request now", 1), response);
-        });
-    set_post_routing_handler([this](const httplib::Request&, httplib::Response& response) {
-      current->begin_reply();
-      service_.count(response.status);
-      if (!current->has_unread_body && !stopping_) return;
-      response.headers.erase("Keep-Alive");
-      response.headers.erase("Connection");
-      response.set_header("Connection", "close");
-    });
-  }
+  Impl(Service& service, const HttpOptions& options)
+      : service_(service),
+        options_(options),
+        quick_(kQuickThreads, static_cast<std::size_t>(options.connections)),
+        workers_(static_cast<std::size_t>(options.workers),
+                 static_cast<std::size_t>(options.workers)) {}
 
   int bind() {
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
     addrinfo* found = nullptr;
-    // The library tells no name that leads nowhere from a port that is taken.
-    if (const int code = ::getaddrinfo(options_.host.c_str(), nullptr, &hints, &found); code != 0) {
+    const std::string port = std::to_string(options_.port);
+    if (const int code = ::getaddrinfo(options_.host.c_str(), port.c_str(), &hints, &found);
+        code != 0) {
       throw std::runtime_error("cannot listen on " + options_.host + ": " + ::gai_strerror(code) +
                                " (--host: an address of this machine)");
     }
-    ::freeaddrinfo(found);
-    int port = options_.port;
-    if (port == 0) {
-      port = bind_to_any_port(options_.host);
-    } else if (!bind_to_port(options_.host, port)) {
-      port = -1;
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+    for (const addrinfo* one = found; one != nullptr && listener_.get() < 0; one = one->ai_next) {
+      listen_on(*one);
     }
-    // The library's backlog of 5 would make clients that come at once wait for a second.
-    if (port < 0 || ::listen(svr_sock_, kBacklog) != 0) {
-      throw std::runtime_error("cannot listen on " + options_.host + ":" +
-                               std::to_string(options_.port) + ": " + std::strerror(errno));
+    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (listener_.get() < 0 || epoll_.get() < 0 || wake_.get() < 0) {
+      throw std::runtime_error("cannot listen on " + options_.host + ":" + port + ": " +
+                               std::strerror(errno));
     }
-    return port;
+    watch(listener_.get(), kListener, EPOLLIN, EPOLL_CTL_ADD);
+    watch(wake_.get(), kWake, EPOLLIN, EPOLL_CTL_ADD);
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    return ntohs(address.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(address).sin_port);
   }
 
   void serve() {
-    if (!stopping_) listen_after_bind();
-    has_ended_ = true;
+    std::array<epoll_event, 256> events;
+    auto last_round = Clock::now();
+    while (!(ends_ && clients_.empty())) {
+      const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                     static_cast<int>(kRound.count()));
+      for (int i = 0; i < count; ++i) {
+        handle(events[static_cast<std::size_t>(i)].data.u64,
+               events[static_cast<std::size_t>(i)].events);
+      }
+      take_answers();
+      if (stopping_ && !ends_) end();
+      if (Clock::now() - last_round < kRound) continue;
+      last_round = Clock::now();
+      look_at_deadlines();
+      give_back_memory();
+    }
   }
 
   void stop() {
-    if (stopping_.exchange(true)) return;
-    while (!is_running() && !has_ended_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (is_running()) httplib::Server::stop();
+    stopping_ = true;
+    wake();
   }
 
  private:
-  static void give(ServiceReply reply, httplib::Response& response) {
-    response.status = reply.status;
-    response.set_header("Content-Type", reply.content_type);
-    if (reply.json_bytes != 0) {
-      response.set_header("Inference-Header-Content-Length", std::to_string(reply.json_bytes));
+  // What epoll says of an event; connections have numbers from kFirst on.
+  enum : std::uint64_t { kListener, kWake, kFirst };
+
+  void listen_on(const addrinfo& address) {
+    listener_.reset(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (listener_.get() < 0) return;
+    const int yes = 1;
+    ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    ::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &kSocketBytes, sizeof kSocketBytes);
+    ::setsockopt(listener_.get(), SOL_SOCKET, SO_SNDBUF, &kSocketBytes, sizeof kSocketBytes);
+    if (::bind(listener_.get(), address.ai_addr, address.ai_addrlen) == 0 &&
+        ::listen(listener_.get(), kBacklog) == 0) {
+      return;
     }
-    if (reply.retry_after != 0) {
-      response.set_header("Retry-After", std::to_string(reply.retry_after));
-    }
-    constexpr std::size_t kLeast = 1024;  // less is not worth it
-    if (current->accepts_gzip && reply.body.size() >= kLeast) {
-      reply.body = gzip(reply.body);
-      response.set_header("Content-Encoding", "gzip");
-    }
-    response.body = std::move(reply.body);
+    const int error = errno;
+    listener_.reset();
+    errno = error;
   }
 
-  // Requests that have no body, or whose body nobody will read.
-  bool answer_without_body(const httplib::Request& request, httplib::Response& response) {
-    if (request.path.size() > kLongestPath) {
-      give(error_reply(414, "a path of " + std::to_string(request.path.size()) +
-                                " bytes (at most " + std::to_string(kLongestPath) + ")"),
-           response);
-      return true;
+  void watch(int descriptor, std::uint64_t number, std::uint32_t events, int operation) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = number;
+    ::epoll_ctl(epoll_.get(), operation, descriptor, &event);
+  }
+
+  void wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  }
+
+  void handle(std::uint64_t number, std::uint32_t events) {
+    if (number == kListener) {
+      accept_some();
+    } else if (number == kWake) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
+    } else if (const auto found = clients_.find(number); found != clients_.end()) {
+      Connection& connection = found->second.connection;
+      if ((events & EPOLLOUT) != 0 || (connection.wants_output() && events != 0)) {
+        proceed(number, found->second, connection.write());
+      } else {
+        proceed(number, found->second, connection.read(scratch_));
+      }
     }
-    if (request.method == "POST") return false;
-    give(service_.answer({request.method, request.path, std::nullopt, {}}, current->lease),
-         response);
+  }
+
+  struct Client {
+    Client(int socket, const HttpOptions& options, Service& service)
+        : connection(socket, options, service) {}
+    Connection connection;
+    std::uint32_t watched = 0;  // events; 0: none, and not in the set
+  };
+
+  // Does what follows from a step of the connection, which may end with it.
+  void proceed(std::uint64_t number, Client& client, Step step) {
+    while (step == Step::request) step = begin_request(number, client);
+    if (step == Step::closed) {
+      clients_.erase(number);
+      return;
+    }
+    // Where nothing is wanted a connection is not in the set, which would tell of its end anew and
+    // anew.
+    constexpr std::uint32_t kIn = EPOLLIN, kOut = EPOLLOUT;
+    const std::uint32_t wanted = client.connection.wants_output()  ? kOut
+                                 : client.connection.wants_input() ? kIn
+                                                                   : 0;
+    if (wanted == client.watched) return;
+    watch(client.connection.socket(), number, wanted,
+          client.watched == 0 ? EPOLL_CTL_ADD
+          : wanted == 0       ? EPOLL_CTL_DEL
+                              : EPOLL_CTL_MOD);
+    client.watched = wanted;
+  }
+
+  Step begin_request(std::uint64_t number, Client& client) {
+    Connection::Request request = client.connection.take_request();
+    const auto arrived = Clock::now();
+    if (request.head.path == "/v2/health/live") {
+      return give(client, answer_request(service_, number, std::move(request), arrived,
+                                         options_.most_body_bytes));
+    }
+    WorkerPool& pool = may_take_long(request.head) ? workers_ : quick_;
+    // std::function wants what can be copied.
+    auto shared = std::make_shared<Connection::Request>(std::move(request));
+    ++under_way_;
+    const bool accepted = pool.run([this, number, shared, arrived] {
+      Answer answer =
+          answer_request(service_, number, std::move(*shared), arrived, options_.most_body_bytes);
+      const std::lock_guard lock(mutex_);
+      answers_.push_back(std::move(answer));
+      wake();
+    });
+    if (accepted) return Step::waits;
+    --under_way_;
+    Answer busy;
+    busy.reply = error_reply(503, "too many requests are under way (--workers)", 1);
+    return give(client, std::move(busy));
+  }
+
+  Step give(Client& client, Answer answer) {
+    return client.connection.reply(std::move(answer.reply), std::move(answer.lease),
+                                   answer.encoding, !stopping_);
+  }
+
+  void take_answers() {
+    std::vector<Answer> answers;
+    {
+      const std::lock_guard lock(mutex_);
+      answers.swap(answers_);
+    }
+    for (Answer& answer : answers) {
+      --under_way_;
+      has_worked_ = true;
+      last_work_ = Clock::now();
+      const auto found = clients_.find(answer.client);
+      if (found == clients_.end()) continue;
+      const Step step = give(found->second, std::move(answer));
+      proceed(found->first, found->second, step);
+    }
+  }
+
+  void accept_some() {
+    constexpr int kAtOnce = 64;
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int socket = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (socket < 0) {
+        // Without descriptors for more: one that can be spared is closed, or none accepted until
+        // the next round.
+        const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (full && !make_room()) pause_accepting();
+        return;
+      }
+      const int yes = 1;
+      ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      if (clients_.size() >= static_cast<std::size_t>(options_.connections) && !make_room()) {
+        refuse(socket);
+        continue;
+      }
+      const std::uint64_t number = next_++;
+      const auto made = clients_.try_emplace(number, socket, options_, service_).first;
+      proceed(number, made->second, Step::waits);
+    }
+  }
+
+  void pause_accepting() {
+    watch(listener_.get(), kListener, 0, EPOLL_CTL_MOD);
+    is_paused_ = true;
+  }
+
+  void refuse(int socket) {
+    ++service_.connections().refused;
+    Connection connection(socket, options_, service_);
+    connection.reply(error_reply(503, "too many connections (--connections)", 1), {}, nullptr,
+                     false);
+  }
+
+  // Closes the connection that can best be spared: the oldest of those that never had an answer and
+  // have no whole head of a request, else the body or response that lags farthest behind, else the
+  // one that has waited longest for another request. False where there is none, as all moved on a
+  // moment ago.
+  bool make_room() {
+    constexpr auto kMoment = milliseconds(250);
+    const auto now = Clock::now();
+    const auto lag_of = [&](const Connection& one) {
+      return now + milliseconds(options_.body_milliseconds) - one.deadline();
+    };
+    auto fresh = clients_.end(), slow = clients_.end(), idle = clients_.end();
+    const auto older = [&](auto one, auto than) {
+      return than == clients_.end() ||
+             one->second.connection.since() < than->second.connection.since();
+    };
+    for (auto at = clients_.begin(); at != clients_.end(); ++at) {
+      const Connection& one = at->second.connection;
+      switch (one.state()) {
+        case State::idle:
+        case State::head:
+        case State::lingering:
+          if (!one.has_served()) {
+            if (older(at, fresh)) fresh = at;
+          } else if (now - one.since() >= kMoment && older(at, idle)) {
+            idle = at;
+          }
+          break;
+        case State::body:
+        case State::writing:
+          if (lag_of(one) >= kMoment &&
+              (slow == clients_.end() || lag_of(one) > lag_of(slow->second.connection))) {
+            slow = at;
+          }
+          break;
+        case State::working:
+          break;
+      }
+    }
+    const auto spared = fresh != clients_.end() ? fresh : slow != clients_.end() ? slow : idle;
+    if (spared == clients_.end()) return false;
+    ++(spared == slow ? service_.connections().slow : service_.connections().idle);
+    clients_.erase(spared);
     return true;
   }
 
-  void answer_with_body(const httplib::Request& http, httplib::Response& response,
-                        const httplib::ContentReader& reader) {
-    try {
-      check_content(http, options_.most_body_bytes);
-      ServiceRequest request{http.method, http.path, std::nullopt, {}};
-      if (http.has_header("Inference-Header-Content-Length")) {
-        request.json_bytes = natural(http.get_header_value("Inference-Header-Content-Length"));
-        if (!request.json_bytes) {
-          throw bad_request("Inference-Header-Content-Length is no natural number");
-        }
+  void look_at_deadlines() {
+    if (is_paused_ && !ends_) {
+      watch(listener_.get(), kListener, EPOLLIN, EPOLL_CTL_MOD);
+      is_paused_ = false;
+    }
+    const auto now = Clock::now();
+    std::vector<std::uint64_t> over;
+    std::int64_t reading = 0, writing = 0;
+    for (const auto& [number, client] : clients_) {
+      const Connection& one = client.connection;
+      if (one.state() != State::working && one.deadline() < now) over.push_back(number);
+      reading += one.state() == State::head || one.state() == State::body;
+      writing += one.state() == State::writing;
+    }
+    service_.connections().open = static_cast<std::int64_t>(clients_.size());
+    service_.connections().reading = reading;
+    service_.connections().writing = writing;
+    for (const std::uint64_t number : over) {
+      const auto found = clients_.find(number);
+      if (found->second.connection.state() != State::idle &&
+          found->second.connection.state() != State::lingering) {
+        ++service_.connections().slow;
       }
-      current->lease = HostBudget::Lease(service_.host());
-      current->begin_body();
-      request.body = read_body(http, reader, options_.most_body_bytes, current->lease);
-      give(service_.answer(request, current->lease), response);
-    } catch (const HttpError& error) {
-      give(error_reply(error.status(), error.what(), error.retry_after()), response);
+      proceed(number, found->second, found->second.connection.time_out());
     }
   }
 
-  // Before the client sends a body that it has asked for leave to send.
-  int expect_body(const httplib::Request& request, httplib::Response& response) const {
-    try {
-      check_content(request, options_.most_body_bytes);
-      return 100;
-    } catch (const HttpError& error) {
-      give(error_reply(error.status(), error.what()), response);
-      return error.status();
-    }
+  // What threads freed and their heaps have kept, once nothing is under way.
+  void give_back_memory() {
+    if (!has_worked_ || under_way_ != 0 || Clock::now() - last_work_ < kQuiet) return;
+    has_worked_ = !quick_.run([] { ::malloc_trim(0); });
   }
 
-  bool wait_for_request(Connection& connection) const {
-    constexpr std::int64_t kSlice = 50;
-    for (std::int64_t waited = 0; !stopping_; waited += kSlice) {
-      if (connection.wait(kSlice)) return true;
-      // An idle connection gives its thread to one that waits for it.
-      if (connection.is_closed() || has_waiting_ || waited > options_.keep_alive_milliseconds) {
-        return false;
+  void end() {
+    ends_ = true;
+    listener_.reset();
+    const auto latest = Clock::now() + milliseconds(options_.body_milliseconds);
+    for (auto at = clients_.begin(); at != clients_.end();) {
+      const State state = at->second.connection.state();
+      if (state == State::idle || state == State::head || state == State::lingering) {
+        at = clients_.erase(at);
+      } else {
+        at->second.connection.end_by(latest);
+        ++at;
       }
     }
-    return false;
-  }
-
-  bool process_and_close_socket(int socket) override {
-    const int yes = 1;
-    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    Connection connection(socket, options_);
-    current = &connection;
-    bool ok = false;
-    while (wait_for_request(connection)) {
-      connection.begin_headers();
-      bool is_last = false;
-      ok = process_request(connection, stopping_, is_last, [&](httplib::Request& request) {
-        connection.has_unread_body = has_content(request);
-        connection.accepts_gzip = accepts_gzip(request.get_header_value("Accept-Encoding"));
-        // The library would compress by itself what it takes for text, and cut ranges out of it.
-        request.headers.erase("Accept-Encoding");
-        request.ranges.clear();
-        connection.begin_body();
-      });
-      connection.lease = {};
-      if (!connection.has_replied && connection.has_too_many_headers()) {
-        // A line that does not end.
-        const std::string text =
-            "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
-            "Content-Length: 0\r\n\r\n";
-        connection.begin_reply();
-        connection.httplib::Stream::write(text);
-        service_.count(431);
-      }
-      if (connection.has_unread_body) connection.linger();
-      if (!ok || is_last || connection.has_unread_body) break;
-    }
-    current = nullptr;
-    ::shutdown(socket, SHUT_RDWR);
-    ::close(socket);
-    return ok;
   }
 
   Service& service_;
   const HttpOptions options_;
-  std::atomic<bool> stopping_{false}, has_ended_{false};
-  std::atomic<bool> has_waiting_{false};  // connections, for a thread
+  Descriptor listener_, epoll_, wake_;
+  std::atomic<bool> stopping_{false};
+  // Of the thread that serves:
+  std::unordered_map<std::uint64_t, Client> clients_;
+  std::uint64_t next_ = kFirst;
+  std::int64_t under_way_ = 0;  // requests at the pools
+  bool ends_ = false, is_paused_ = false, has_worked_ = false;
+  Clock::time_point last_work_{};
+  std::array<char, kReadAtOnce> scratch_;
+  std::mutex mutex_;  // guards answers_
+  std::vector<Answer> answers_;
+  WorkerPool quick_, workers_;  // end first
 };
 
 HttpServer::HttpServer(Service& service, const HttpOptions& options)

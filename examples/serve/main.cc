@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -51,6 +53,21 @@ ContextHandle make_context(const Options& options) {
   return ContextHandle(made);
 }
 
+// Descriptors for so many connections, beside those of files; throws where the system gives fewer.
+void allow_connections(int connections) {
+  constexpr rlim_t kFiles = 128;
+  const rlim_t needed = static_cast<rlim_t>(connections) + kFiles;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < needed) {
+    throw std::runtime_error(std::to_string(connections) + " connections need " +
+                             std::to_string(needed) + " file descriptors (at most " +
+                             std::to_string(limit.rlim_max) + " here: --connections, ulimit -n)");
+  }
+}
+
 void serve(const Options& options) {
   // Before any thread: they inherit it, and this one waits for the signals.
   sigset_t signals;
@@ -66,6 +83,7 @@ void serve(const Options& options) {
   if (!std::filesystem::is_directory(options.folder)) {
     throw std::runtime_error(options.folder + " is no folder (a model repository)");
   }
+  allow_connections(options.http.connections);
   const ContextHandle context = make_context(options);
   plm_cancellation* made = nullptr;
   expect(plm_cancellation_create(&made));
@@ -115,10 +133,20 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
-  constexpr int kMostConnections = 900;  // select() in the HTTP library takes sockets below 1024
-  app.add_option("--connections", options.http.connections, "Connections served at once")
+  constexpr int kMostConnections = 1'000'000;
+  app.add_option("--connections", options.http.connections, "Connections at once, idle ones too")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostConnections));
+  constexpr int kMostWorkers = 10'000;
+  app.add_option("--workers", options.http.workers,
+                 "Infer requests that are answered at once; as many more wait, others get 503")
+      ->capture_default_str()
+      ->check(CLI::Range(1, kMostWorkers));
+  app.add_option("--least-rate", options.http.least_bytes_per_second,
+                 "Bytes a second that a body, or a response that is read, may lag 10 s behind")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{1}, kMostBytes))
+      ->capture_default_str();
   app.add_option("--max-body", options.http.most_body_bytes, "Bytes of a request's body")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::int64_t{1}, kMostBytes))

@@ -131,7 +131,7 @@ void write_models(const Repository& repository, Writer& out) {
 }  // namespace
 
 std::string metrics_text(const Runtime& runtime, const Repository& repository,
-                         const ResponseCounts& responses) {
+                         const ResponseCounts& responses, const ConnectionCounts& connections) {
   Writer out;
   write_memory(runtime, out);
   out.describe("responses_total", "counter", "HTTP responses by status.");
@@ -140,6 +140,17 @@ std::string metrics_text(const Runtime& runtime, const Repository& repository,
     out.value("responses_total", label("status", kClasses[i]), responses.by_class[i].load());
   }
   out.value("responses_total", label("status", "503"), responses.busy.load());
+  out.describe("connections", "gauge",
+               "Connections: open, and of these such as a request or a response is under way on.");
+  out.value("connections", label("state", "open"), connections.open.load());
+  out.value("connections", label("state", "reading"), connections.reading.load());
+  out.value("connections", label("state", "writing"), connections.writing.load());
+  out.describe("connections_closed_total", "counter",
+               "Connections closed early: idle ones for new ones, slow ones, new ones for lack of "
+               "room.");
+  out.value("connections_closed_total", label("reason", "idle"), connections.idle.load());
+  out.value("connections_closed_total", label("reason", "slow"), connections.slow.load());
+  out.value("connections_closed_total", label("reason", "refused"), connections.refused.load());
   write_models(repository, out);
   return out.take();
 }

@@ -23,9 +23,15 @@ struct ResponseCounts {
   }
 };
 
+// Connections now, and those that were closed to make room, for being slow, or on arrival.
+struct ConnectionCounts {
+  std::atomic<std::int64_t> open{0}, reading{0}, writing{0};
+  std::atomic<std::int64_t> idle{0}, slow{0}, refused{0};
+};
+
 // Prometheus' text format, version 0.0.4: memory by use, its peak and limit, bytes by remedy, runs,
 // responses, and per model outcomes, runs and a histogram of latencies.
 std::string metrics_text(const Runtime& runtime, const Repository& repository,
-                         const ResponseCounts& responses);
+                         const ResponseCounts& responses, const ConnectionCounts& connections);
 
 }  // namespace plimsoll::examples::serve

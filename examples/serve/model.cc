@@ -132,8 +132,8 @@ std::vector<InferOutput> Model::wanted_outputs(const InferRequest& request, std:
   return wanted;
 }
 
-std::vector<InferOutput> Model::infer(const InferRequest& request, HostBudget::Lease& lease) {
-  const auto start = Clock::now();
+std::vector<InferOutput> Model::infer(const InferRequest& request, Clock::time_point start,
+                                      HostBudget::Lease& lease) {
   const auto deadline = start + std::chrono::milliseconds(config_.timeout_milliseconds);
   std::int64_t rows = 0;
   const std::vector<const void*> inputs = match_inputs(request, rows);

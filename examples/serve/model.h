@@ -36,9 +36,10 @@ class Model {
   ModelStatistics& statistics() { return statistics_; }
 
   // Throws HttpError: 400 where the request is not one for this model, 503 where it can't be served
-  // now. `lease` grows by the host memory that the outputs take, once as they are and once in a
-  // response.
-  std::vector<InferOutput> infer(const InferRequest& request, HostBudget::Lease& lease);
+  // now; its time counts from `start`. `lease` grows by the host memory that the outputs take, once
+  // as they are and once in a response.
+  std::vector<InferOutput> infer(const InferRequest& request, Clock::time_point start,
+                                 HostBudget::Lease& lease);
 
  private:
   std::vector<const void*> match_inputs(const InferRequest& request, std::int64_t& rows) const;

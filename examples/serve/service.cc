@@ -117,7 +117,7 @@ ServiceReply Service::route(const ServiceRequest& request, HostBudget::Lease& le
     expect_method(request, "GET");
     ServiceReply made;
     made.content_type = "text/plain; version=0.0.4";
-    made.body = metrics_text(runtime_, repository_, responses_);
+    made.body = metrics_text(runtime_, repository_, responses_, connections_);
     return made;
   }
   if (path.empty() || path[0] != "v2") throw no_such_path(request);
@@ -200,7 +200,7 @@ ServiceReply Service::about_repository(const ServiceRequest& request,
 }
 
 ServiceReply Service::infer(const ServiceRequest& request, Model& model, HostBudget::Lease& lease) {
-  const auto start = Clock::now();
+  const auto start = request.arrived;
   try {
     // Of elements that come as JSON: at most four bytes of memory per byte of text.
     const std::size_t text_bytes = request.json_bytes.value_or(request.body.size());
@@ -208,7 +208,7 @@ ServiceReply Service::infer(const ServiceRequest& request, Model& model, HostBud
       throw busy("no host memory for the request now");
     }
     const InferRequest parsed = parse_infer_request(request.body, request.json_bytes);
-    const std::vector<InferOutput> outputs = model.infer(parsed, lease);
+    const std::vector<InferOutput> outputs = model.infer(parsed, start, lease);
     InferResponse written = write_infer_response(model, parsed.id, outputs);
     model.statistics().count_request(200, Clock::now() - start);
     ServiceReply made;

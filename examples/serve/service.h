@@ -16,6 +16,7 @@ struct ServiceRequest {
   std::string method, path;               // the path decoded, without a query
   std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
   std::string body;
+  Clock::time_point arrived = Clock::now();  // whole, from when on its time counts
 };
 
 struct ServiceReply {
@@ -43,6 +44,7 @@ class Service {
   ServiceReply answer(const ServiceRequest& request, HostBudget::Lease& lease);
   // Counts a response, whoever made it.
   void count(int status) { responses_.count(status); }
+  ConnectionCounts& connections() { return connections_; }
 
   // From here on it is not ready, and loads nothing.
   void drain() { draining_ = true; }
@@ -59,6 +61,7 @@ class Service {
   const Runtime runtime_;
   Repository repository_;
   ResponseCounts responses_;
+  ConnectionCounts connections_;
   std::atomic<bool> draining_{false};
 };
 

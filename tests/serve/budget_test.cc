@@ -27,11 +27,6 @@ BinaryBody layers_request(int seed) {
       {{"x0", "FP32", kSquare, square_bytes(seed)}, {"w", "FP32", kSquare, square_bytes(99)}});
 }
 
-BinaryBody add_request() {
-  return binary_request({{"a", "FP32", "[2,3]", bytes_of({1, 2, 3, 4, 5, 6})},
-                         {"b", "FP32", "[2,3]", bytes_of({1, 1, 1, 1, 1, 1})}});
-}
-
 std::int64_t peak_of(TestServer& server, const std::string& model) {
   return server.service().repository().find(model)->program().peak_bytes();
 }

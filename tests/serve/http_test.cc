@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "examples/serve/gzip.h"
+#include "examples/serve/content_encoding.h"
 #include "tests/serve/test_server.h"
 
 namespace plimsoll::testing {

@@ -172,6 +172,11 @@ BinaryBody binary_request(const std::vector<BinaryTensor>& inputs) {
   return made;
 }
 
+BinaryBody add_request() {
+  return binary_request({{"a", "FP32", "[2,3]", bytes_of({1, 2, 3, 4, 5, 6})},
+                         {"b", "FP32", "[2,3]", bytes_of({1, 1, 1, 1, 1, 1})}});
+}
+
 httplib::Result infer(httplib::Client& client, const std::string& model, const BinaryBody& body,
                       httplib::Headers headers) {
   headers.emplace("Inference-Header-Content-Length", std::to_string(body.json_bytes));

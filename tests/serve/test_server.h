@@ -90,6 +90,8 @@ struct BinaryBody {
 };
 // Asks for binary outputs.
 BinaryBody binary_request(const std::vector<BinaryTensor>& inputs);
+// One for kAddHlo.
+BinaryBody add_request();
 // By httplib; posts the body to the model's infer path.
 httplib::Result infer(httplib::Client& client, const std::string& model, const BinaryBody& body,
                       httplib::Headers headers = {});
