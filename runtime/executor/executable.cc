@@ -122,8 +122,15 @@ const ir::Shape& leaf_shape(const Measurement& of) {
   return *ir::leaves(of.instruction->shape())[at(of.leaf)];
 }
 
-Status upload_constants(const Resolution& resolution, std::byte* to, device::Stream& stream) {
+// What can be made where it is wanted takes no memory beside that.
+Status upload_constants(const Resolution& resolution, std::byte* to, bool is_host_memory,
+                        device::Stream& stream) {
   for (const Constant& constant : resolution.constants) {
+    if (is_host_memory && constant.literal->deferred_bytes() != nullptr) {
+      constant.literal->copy_to(
+          {to + constant.offset, static_cast<std::size_t>(constant.literal->shape().byte_size())});
+      continue;
+    }
     const auto bytes = constant.literal->bytes();
     PLIMSOLL_RETURN_IF_ERROR(stream.copy(to + constant.offset, bytes.data(),
                                          static_cast<std::int64_t>(bytes.size()),
@@ -329,7 +336,8 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
           impl_->resolution.measurements.size());
   Status status = constants.holds_content()
                       ? ok_status()
-                      : upload_constants(impl_->resolution, constant_base, stream);
+                      : upload_constants(impl_->resolution, constant_base,
+                                         budget.device().is_host_memory(), stream);
   if (status.ok()) status = run.open();
   const Base base{static_cast<std::byte*>(arena.data())};
   const auto enqueue = [&] {

@@ -249,7 +249,7 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
     if (buffer.placement == Placement::constant && buffer.host) {
       const ir::Literal* literal = buffer.source->attributes().literal.get();
       if (literal == nullptr || literal->is_elided()) return ir::elided_constant(*buffer.source);
-      bytes = std::min(bytes, std::ssize(literal->bytes()));
+      bytes = std::min(bytes, literal->shape().byte_size());
     } else if (buffer.placement == Placement::constant) {
       const auto [it, inserted] = constant_offsets_.emplace(buffer.source, result_.constant_bytes);
       if (inserted) {

@@ -1,12 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/literal.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "runtime/ir/narrow.h"
 
 namespace plimsoll::ir {
+
+class Literal::Deferred {
+ public:
+  using Make = std::shared_ptr<const std::function<void(std::span<std::byte>)>>;
+
+  Deferred(std::size_t size, Make make) : size_(size), make_(std::move(make)) {}
+
+  std::shared_ptr<const Deferred> unread() const {
+    return std::make_shared<const Deferred>(size_, make_);
+  }
+  void copy_to(std::span<std::byte> to) const {
+    std::shared_ptr<const std::byte[]> kept;
+    {
+      const std::lock_guard lock(mutex_);
+      kept = kept_;
+    }
+    if (kept == nullptr) {
+      (*make_)(to);
+    } else if (size_ != 0) {
+      std::memcpy(to.data(), kept.get(), size_);
+    }
+  }
+
+  std::span<const std::byte> bytes() const {
+    if (const std::byte* made = data_.load(std::memory_order_acquire); made != nullptr) {
+      return {made, size_};
+    }
+    const std::lock_guard lock(mutex_);
+    if (kept_ == nullptr) {
+      kept_ = make();
+      data_.store(kept_.get(), std::memory_order_release);
+    }
+    return {kept_.get(), size_};
+  }
+  std::shared_ptr<const std::byte[]> held() const {
+    const std::lock_guard lock(mutex_);
+    return kept_ != nullptr ? kept_ : make();
+  }
+  void forget() const {
+    const std::lock_guard lock(mutex_);
+    data_.store(nullptr, std::memory_order_release);
+    kept_ = nullptr;
+  }
+
+ private:
+  std::shared_ptr<const std::byte[]> make() const {
+    std::shared_ptr<std::byte[]> made(new std::byte[std::max<std::size_t>(size_, 1)]);
+    (*make_)({made.get(), size_});
+    return made;
+  }
+
+  const std::size_t size_;
+  const Make make_;
+  mutable std::atomic<const std::byte*> data_{nullptr};  // of kept_
+  mutable std::mutex mutex_;                             // guards kept_
+  mutable std::shared_ptr<const std::byte[]> kept_;
+};
 
 Literal::Literal(const Shape& shape) : shape_(shape) {
   if (shape.is_array()) {
@@ -33,6 +93,15 @@ Literal Literal::borrowed(const Shape& shape, std::shared_ptr<const void> owner,
   return literal;
 }
 
+Literal Literal::deferred(const Shape& shape, std::function<void(std::span<std::byte>)> make) {
+  Literal literal;
+  literal.shape_ = shape;
+  literal.deferred_ = std::make_shared<const Deferred>(
+      static_cast<std::size_t>(shape.byte_size()),
+      std::make_shared<const std::function<void(std::span<std::byte>)>>(std::move(make)));
+  return literal;
+}
+
 Literal Literal::tuple(std::vector<Literal> elements) {
   std::vector<Shape> shapes;
   for (const Literal& element : elements) shapes.push_back(element.shape());
@@ -52,15 +121,18 @@ Literal Literal::elided(const Shape& shape) {
 std::span<const std::byte> Literal::bytes() const {
   static const std::byte zero[8] = {};
   if (owner_ != nullptr) return borrowed_;
+  if (deferred_ != nullptr) return deferred_->bytes();
   if (data_ == nullptr) return elided_ ? std::span<const std::byte>() : std::span(zero, 4);
   return *data_;
 }
 
 std::span<std::byte> Literal::mutable_bytes() {
-  if (owner_ != nullptr) {
-    data_ = std::make_shared<std::vector<std::byte>>(borrowed_.begin(), borrowed_.end());
+  if (is_kept_elsewhere()) {
+    const auto shared = bytes();
+    data_ = std::make_shared<std::vector<std::byte>>(shared.begin(), shared.end());
     owner_ = nullptr;
     borrowed_ = {};
+    deferred_ = nullptr;
   } else if (data_ == nullptr) {
     data_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(shape_.byte_size()));
     elided_ = false;
@@ -68,6 +140,37 @@ std::span<std::byte> Literal::mutable_bytes() {
     data_ = std::make_shared<std::vector<std::byte>>(*data_);
   }
   return *data_;
+}
+
+std::shared_ptr<const std::byte> Literal::held_bytes() const {
+  if (deferred_ != nullptr) {
+    const auto held = deferred_->held();
+    return {held, held.get()};
+  }
+  if (owner_ != nullptr) return {owner_, borrowed_.data()};
+  return {data_, bytes().data()};
+}
+
+void Literal::copy_to(std::span<std::byte> to) const {
+  if (deferred_ != nullptr) return deferred_->copy_to(to);
+  const auto from = bytes();
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+Literal Literal::unread() const {
+  Literal other = *this;
+  if (deferred_ != nullptr) other.deferred_ = deferred_->unread();
+  return other;
+}
+
+Literal Literal::reshaped(const Shape& shape) const {
+  Literal other = *this;
+  other.shape_ = shape;
+  return other;
+}
+
+void Literal::forget() const {
+  if (deferred_ != nullptr) deferred_->forget();
 }
 
 double Literal::at(std::int64_t index) const {

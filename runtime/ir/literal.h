@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ class Literal {
   // size, and lies as its elements want it.
   static Literal borrowed(const Shape& shape, std::shared_ptr<const void> owner,
                           std::span<const std::byte> bytes);
+  // An array whose bytes are made when they are first asked for: `make` fills them, the same ones
+  // whenever it is called and on whatever thread, from what it holds. `forget` gives them back.
+  static Literal deferred(const Shape& shape, std::function<void(std::span<std::byte>)> make);
   static Literal tuple(std::vector<Literal> elements);
   // An array whose text was `{...}`: it has a shape and no values. Executing it is an error.
   static Literal elided(const Shape& shape);
@@ -44,6 +48,23 @@ class Literal {
   // Arrays only.
   std::span<const std::byte> bytes() const;
   std::span<std::byte> mutable_bytes();  // copies shared bytes first
+  // The same bytes for as long as the result lives, and no longer: those of a deferred array that
+  // nobody has asked for are made for it alone.
+  std::shared_ptr<const std::byte> held_bytes() const;
+  // Copies them; deferred ones that nobody has asked for are made there. Precondition: `to` has as
+  // many.
+  void copy_to(std::span<std::byte> to) const;
+  // The same array; a deferred one for which nobody has asked yet.
+  Literal unread() const;
+  // This array's bytes as one of that shape, shared. Precondition: it has as many.
+  Literal reshaped(const Shape& shape) const;
+  // Whether the bytes are borrowed or can be made again, so that keeping this takes no memory.
+  bool is_kept_elsewhere() const { return owner_ != nullptr || deferred_ != nullptr; }
+  // Gives the bytes of a deferred array and its copies back until they are asked for again.
+  // Precondition: nobody holds a span of them.
+  void forget() const;
+  // The same for arrays that share deferred bytes; null for others.
+  const void* deferred_bytes() const { return deferred_.get(); }
   template <typename T>
   const T* data() const {
     return reinterpret_cast<const T*>(bytes().data());
@@ -73,6 +94,8 @@ class Literal {
   // Of borrowed bytes, which `data_` has none of.
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> borrowed_;
+  class Deferred;
+  std::shared_ptr<const Deferred> deferred_;  // of bytes that neither of those has
   std::vector<Literal> elements_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program/prepared_constants.h"
 
+#include <unordered_map>
+
 #include "runtime/base/index.h"
 #include "runtime/device/input_preparation.h"
 #include "runtime/ir/text/text.h"
@@ -9,9 +11,36 @@
 // weights, and the kernel changes theirs at every launch, on the way of every batch of one image as
 // of a hundred. Once the constant's bytes lie in that layout, launches find them there; that they
 // are still called f32[64,64,3,3] in row-major order is a fiction which nobody but this kernel
-// reads.
+// reads. Where those weights came from a file, the plain ones, moved to another order perhaps, are
+// in memory for as long as they are being prepared.
 
 namespace plimsoll::executor {
+namespace {
+
+template <typename Take>
+void for_each_constant(const ir::Module& module, Take&& take) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const auto& literal = instruction->attributes().literal;
+      if (literal != nullptr) take(*literal);
+    }
+  }
+}
+
+}  // namespace
+
+void PreparedConstants::take_over(ir::Module& module) {
+  std::unordered_map<const ir::Literal*, Literal> own;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      Literal& literal = instruction->attributes().literal;
+      if (literal == nullptr || literal->deferred_bytes() == nullptr) continue;
+      Literal& taken = own[literal.get()];
+      if (taken == nullptr) taken = std::make_shared<const ir::Literal>(literal->unread());
+      literal = taken;
+    }
+  }
+}
 
 Status PreparedConstants::prepare(ir::Module& module, Kernels& kernels) {
   for (const auto& computation : module.computations()) {
@@ -55,6 +84,24 @@ Status PreparedConstants::prepare(ir::Module& module, Kernels& kernels) {
     }
   }
   return ok_status();
+}
+
+void PreparedConstants::note_read(const ir::Module& module) {
+  const std::lock_guard lock(mutex_);
+  for_each_constant(module, [&](const ir::Literal& read) { read_.insert(read.deferred_bytes()); });
+}
+
+void PreparedConstants::forget(const ir::Module& module) {
+  for_each_constant(module, [](const ir::Literal& literal) { literal.forget(); });
+}
+
+void PreparedConstants::forget_unread(const ir::Module& source) {
+  const std::lock_guard lock(mutex_);
+  const auto forget = [&](const ir::Literal& literal) {
+    if (!read_.contains(literal.deferred_bytes())) literal.forget();
+  };
+  for_each_constant(source, forget);
+  for (const auto& [what, literals] : made_) forget(*literals.first);
 }
 
 }  // namespace plimsoll::executor

@@ -171,6 +171,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        const ProgramOptions& options,
                                                        const planner::Roofline& speeds) {
   const FloatEnvironment floats;  // in which constants are folded
+  PreparedConstants::take_over(*module);
   // The table stays the table, so that plans are the same everywhere.
   planner::Roofline machine = speeds;
   if (options.collective_speeds && !is_table(speeds, *provider.device())) {
@@ -202,6 +203,8 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                     std::make_shared<PreparedConstants>()));
   program->source_ = std::move(source);
   program->text_hash_ = text_hash;
+  program->forget_unread();
+  PreparedConstants::forget(*program->module_);
   return std::shared_ptr<const Program>(std::move(program));
 }
 
@@ -239,7 +242,15 @@ Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form)
   }
   (*compiled)->form_ = form;
   (*compiled)->text_hash_ = text_hash;
+  forget_unread();
   return made = *compiled;
+}
+
+// What other forms are made of is kept, but not in memory where it can be read or made again.
+void Program::forget_unread() const {
+  for (const ir::Module* source : {source_.prepared.get(), source_.as_written.get()}) {
+    if (source != nullptr) prepared_constants_->forget_unread(*source);
+  }
 }
 
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
@@ -253,6 +264,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, provider));
   program->prepared_constants_ = std::move(prepared);
   PLIMSOLL_RETURN_IF_ERROR(program->prepared_constants_->prepare(*module, program->kernels_));
+  program->prepared_constants_->note_read(*module);
   std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {
     facts[instruction] = {kernel->workspace_bytes(), kernel->origin() == device::KernelOrigin::jit};

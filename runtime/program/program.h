@@ -85,6 +85,7 @@ class Program : public std::enable_shared_from_this<Program> {
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
  private:
+  void forget_unread() const;
   // Without the remedies that the device has no kernels for.
   planner::PlanOptions possible(planner::PlanOptions options) const;
   static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,

@@ -2,11 +2,13 @@
 #include "runtime/passes/layout/lay_out_filters.h"
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/derived_literal.h"
 #include "runtime/ir/shapes/large_filters.h"
 #include "runtime/passes/layout/relaid.h"
 
@@ -37,12 +39,12 @@ DimensionOrder wished_order(const Instruction& convolution) {
 
 // Some numbers along the innermost dimension of the result at a time, so that both sides are walked
 // in runs.
-ir::Literal permuted(const ir::Literal& from, const DimensionOrder& order) {
+void permute(const ir::Shape& shape, const DimensionOrder& order, const float* source,
+             float* target) {
   constexpr std::int64_t kRun = 16;
-  ir::Literal to(reordered(from.shape(), order));
-  const ir::Dims strides = ir::row_major_strides(from.shape().dims());
+  const ir::Dims strides = ir::row_major_strides(shape.dims());
   const std::int64_t last = order.back();
-  const std::int64_t count = from.shape().dim(static_cast<int>(last));
+  const std::int64_t count = shape.dim(static_cast<int>(last));
   const std::int64_t stride = strides[static_cast<int>(last)];
   // Where each run begins in `from`, in the order of `to`.
   std::vector<std::int64_t> starts = {0};
@@ -50,13 +52,10 @@ ir::Literal permuted(const ir::Literal& from, const DimensionOrder& order) {
     const int d = static_cast<int>(order[i]);
     std::vector<std::int64_t> finer;
     for (const std::int64_t start : starts) {
-      for (std::int64_t j = 0; j < from.shape().dim(d); ++j)
-        finer.push_back(start + j * strides[d]);
+      for (std::int64_t j = 0; j < shape.dim(d); ++j) finer.push_back(start + j * strides[d]);
     }
     starts = std::move(finer);
   }
-  const float* const source = from.data<float>();
-  float* const target = to.mutable_data<float>();
   for (std::int64_t first = 0; first < count; first += kRun) {
     const std::int64_t end = std::min(count, first + kRun);
     for (std::size_t s = 0; s < starts.size(); ++s) {
@@ -64,7 +63,16 @@ ir::Literal permuted(const ir::Literal& from, const DimensionOrder& order) {
       for (std::int64_t j = first; j < end; ++j) run[j] = source[starts[s] + j * stride];
     }
   }
-  return to;
+}
+
+ir::Literal permuted(const std::shared_ptr<const ir::Literal>& literal,
+                     const DimensionOrder& order) {
+  return ir::derived_literal(reordered(literal->shape(), order), {&literal, 1},
+                             [shape = literal->shape(), order](
+                                 std::span<const std::byte* const> from, std::span<std::byte> to) {
+                               permute(shape, order, reinterpret_cast<const float*>(from[0]),
+                                       reinterpret_cast<float*>(to.data()));
+                             });
 }
 
 }  // namespace
@@ -80,7 +88,7 @@ bool lay_out_filters(ir::Computation& computation) {
     if (order.empty()) continue;
     Instruction* const filters = convolution->operand(1);
     Instruction* const constant =
-        computation.add_constant(permuted(*filters->attributes().literal, order), filters->name());
+        computation.add_constant(permuted(filters->attributes().literal, order), filters->name());
     reorder_operand(*convolution, 1, order);
     convolution->replace_operand(1, constant);
     relaid[filters] = constant;

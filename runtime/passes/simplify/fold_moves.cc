@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/derived_literal.h"
 #include "runtime/passes/simplify/simplify_rules.h"
 
 // Constants that are moved about: weights that a model has in one order of gates or dimensions and
@@ -115,9 +116,10 @@ Literal moved(const Instruction& move, std::int64_t element) {
       }
     }
   }
-  Literal result(move.shape());
-  gather(operand.bytes().data() + start, dims, strides, element, result.mutable_bytes().data());
-  return result;
+  return ir::derived_literal(move.shape(), {&move.operand(0)->attributes().literal, 1},
+                             [=](std::span<const std::byte* const> from, std::span<std::byte> to) {
+                               gather(from[0] + start, dims, strides, element, to.data());
+                             });
 }
 
 // Part by part along the dimension: what of one part lies together in the result is copied at once.
@@ -127,18 +129,23 @@ Literal joined(const Instruction& move, std::int64_t element) {
   std::int64_t outer = 1, inner = element;
   for (int d = 0; d < along; ++d) outer *= dims[d];
   for (int d = along + 1; d < static_cast<int>(dims.size()); ++d) inner *= dims[d];
-  Literal result(move.shape());
-  std::byte* const to = result.mutable_bytes().data();
-  std::int64_t first = 0;
+  std::vector<std::shared_ptr<const Literal>> parts;
+  std::vector<std::int64_t> sizes;  // of a row of each
   for (const Instruction* operand : move.operands()) {
-    const std::int64_t size = operand->shape().dim(along) * inner;
-    const std::byte* const from = operand->attributes().literal->bytes().data();
-    for (std::int64_t i = 0; i < outer; ++i) {
-      std::memcpy(to + i * dims[along] * inner + first, from + i * size, at(size));
-    }
-    first += size;
+    parts.push_back(operand->attributes().literal);
+    sizes.push_back(operand->shape().dim(along) * inner);
   }
-  return result;
+  const std::int64_t row = dims[along] * inner;
+  return ir::derived_literal(
+      move.shape(), parts, [=](std::span<const std::byte* const> from, std::span<std::byte> to) {
+        std::int64_t first = 0;
+        for (std::size_t part = 0; part < from.size(); ++part) {
+          for (std::int64_t i = 0; i < outer; ++i) {
+            std::memcpy(to.data() + i * row + first, from[part] + i * sizes[part], at(sizes[part]));
+          }
+          first += sizes[part];
+        }
+      });
 }
 
 }  // namespace
@@ -152,9 +159,7 @@ Instruction* fold_moves(Rewriter& rewriter, Instruction& move) {
   const std::int64_t element = move.shape().byte_size() / elements;
   if (element * elements != move.shape().byte_size() || element == 0) return nullptr;
   if (move.opcode() == Opcode::reshape) {
-    // The same bytes.
-    const std::shared_ptr<const Literal> literal = move.operand(0)->attributes().literal;
-    return rewriter.add_constant(Literal::borrowed(move.shape(), literal, literal->bytes()));
+    return rewriter.add_constant(move.operand(0)->attributes().literal->reshaped(move.shape()));
   }
   return rewriter.add_constant(move.opcode() == Opcode::concatenate ? joined(move, element)
                                                                     : moved(move, element));

@@ -110,6 +110,15 @@ bool lies_well(const Shape& shape, std::string_view bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes.data()) % size == 0;
 }
 
+// What a mapped file has, read from there; copied while somebody reads it where it does not lie as
+// its elements want it.
+Literal in_file(const Shape& shape, std::shared_ptr<const void> file, std::string_view bytes) {
+  if (lies_well(shape, bytes)) return Literal::borrowed(shape, std::move(file), as_bytes(bytes));
+  return Literal::deferred(shape, [file = std::move(file), bytes](std::span<std::byte> to) {
+    std::memcpy(to.data(), bytes.data(), to.size());
+  });
+}
+
 Literal from_numbers(const Shape& shape, const std::vector<std::uint64_t>& numbers) {
   Literal literal(shape);
   const auto bytes = literal.mutable_bytes();
@@ -223,9 +232,7 @@ Result<Literal> TensorFiles::read(std::string_view message) {
     if (raw.size() != size) return held(raw.size());
     if (*dtype == DType::pred && !ir::are_truths(as_bytes(raw)))
       return broken("the values of " + what);
-    if (owner_ != nullptr && size > 0 && lies_well(shape, raw)) {
-      return Literal::borrowed(shape, owner_, as_bytes(raw));
-    }
+    if (owner_ != nullptr && size > 0) return in_file(shape, owner_, raw);
     return Literal::from_bytes(shape, as_bytes(raw));
   }
   for (const std::uint64_t field : holding) {
@@ -301,9 +308,7 @@ Result<Literal> TensorFiles::external(const Shape& shape, const Place& place,
   if (shape.dtype() == DType::pred && !ir::are_truths(as_bytes(values))) {
     return broken("the values of " + what);
   }
-  if (!values.empty() && lies_well(shape, values)) {
-    return Literal::borrowed(shape, file, as_bytes(values));
-  }
+  if (!values.empty()) return in_file(shape, file, values);
   return Literal::from_bytes(shape, as_bytes(values));
 }
 
