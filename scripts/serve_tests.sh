@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The inference server as its users have it:
 #   scripts/serve_tests.sh                   tritonclient against it, where Python can import that
-#   scripts/serve_tests.sh --soak [SECONDS]  200 clients, at a limit that fits three of their requests,
+#   scripts/serve_tests.sh --soak [SECONDS [CLIENTS]]
+#                                            200 clients, at a limit that fits three of their requests,
 #                                            in a cgroup whose memory.max is a little above, where the
 #                                            machine allows one (60 seconds)
 #   scripts/serve_tests.sh --slow [SECONDS]  latency beside connections that are half open, bodies that
@@ -25,10 +26,30 @@ finish() {
 }
 trap finish EXIT
 
+# make_cgroup BYTES: servers start in it from here on; sets `maximum`, `cgroup` and `most`, the file
+# that tells what it had, or no `cgroup` where none can be made.
+make_cgroup() {
+  maximum=$1
+  local memory root max
+  for memory in /sys/fs/cgroup/memory:memory.limit_in_bytes:memory.max_usage_in_bytes \
+    /sys/fs/cgroup:memory.max:memory.peak; do
+    IFS=: read -r root max most <<<"$memory"
+    cgroup=$root/plimsoll_serve_$$
+    if mkdir "$cgroup" 2>/dev/null && [ -w "$cgroup/$max" ] && echo "$maximum" >"$cgroup/$max" 2>/dev/null; then
+      return
+    fi
+    rmdir "$cgroup" 2>/dev/null || true
+    cgroup=
+  done
+}
+
 # start [OPTION]...: a server over the folder of models; sets `server` and `port`.
 start() {
-  "$build/examples/serve" "$work/models" --port 0 --host-buffers 512MiB "$@" \
-    >"$work/output" 2>"$work/errors" &
+  : >"$work/output"
+  (
+    if [ -n "$cgroup" ]; then echo "$BASHPID" >"$cgroup/cgroup.procs"; fi
+    exec "$build/examples/serve" "$work/models" --port 0 "$@" >"$work/output" 2>"$work/errors"
+  ) &
   server=$!
   for _ in $(seq 600); do
     port=$(sed -n 's|^serving on http://127.0.0.1:||p' "$work/output")
@@ -48,6 +69,8 @@ model() { # NAME: the program comes from standard input
 
 if [ "${1:-}" = --soak ]; then
   seconds=${2:-60}
+  clients=${3:-200}
+  buffers=$((64 << 20))
   side=256
   {
     type="f32[$side,$side]"
@@ -76,20 +99,21 @@ print(next(line.split()[-1] for line in text.splitlines() if line.startswith("pl
   kill "$server"
   wait "$server" || true
   limit=$((3 * peak))
-  start --memory-limit "$limit"
   # The limit is on tensors; beside them the process has the library, plans and bodies.
-  maximum=$((limit + (1 << 30)))
-  cgroup=/sys/fs/cgroup/plimsoll_serve_$$
-  if mkdir "$cgroup" 2>/dev/null && [ -w "$cgroup/memory.max" ] &&
-    echo "$maximum" >"$cgroup/memory.max" 2>/dev/null && echo "$server" >"$cgroup/cgroup.procs" 2>/dev/null; then
-    echo "serve_tests: in a cgroup of $maximum bytes, limit $limit bytes"
+  make_cgroup $((limit + buffers + (128 << 20)))
+  start --memory-limit "$limit" --host-buffers "$buffers"
+  if [ -n "$cgroup" ]; then
+    echo "serve_tests: in a cgroup of $maximum bytes, limit $limit bytes, host buffers $buffers bytes"
   else
-    rmdir "$cgroup" 2>/dev/null || true
-    cgroup=
     echo "serve_tests: without a cgroup, as this machine lets us make none; limit $limit bytes"
   fi
-  "$build/tests/serve/serve_soak" --port "$port" --process "$server" --seconds "$seconds" --side $side
-  exit
+  result=0
+  "$build/tests/serve/serve_soak" --port "$port" --process "$server" --seconds "$seconds" --side $side \
+    --clients "$clients" || result=$?
+  if [ -n "$cgroup" ]; then
+    echo "serve_tests: the cgroup had $(cat "$cgroup/$most" 2>/dev/null || echo '?') bytes at most"
+  fi
+  exit $result
 fi
 
 if [ "${1:-}" = --slow ]; then
@@ -106,7 +130,7 @@ HLO
   echo '{"queue": 256}' >"$work/models/large/config.json"
   start
   for clients in "" "--half-open 300" "--half-open 2000" "--trickling 300" "--trickling 2000" "--readers 60" \
-    "--half-open 2000 --trickling 300 --readers 60"; do
+    "--half-open 2000 --silent 300 --trickling 300 --readers 60"; do
     # shellcheck disable=SC2086
     "$python" tests/serve/slow_clients.py "$port" "$server" --seconds "$seconds" $clients
   done

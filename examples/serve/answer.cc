@@ -52,8 +52,10 @@ Answer answer_request(Service& service, std::uint64_t client, Connection::Reques
     }
   } catch (const HttpError& error) {
     answer.reply = error_reply(error.status(), error.what(), error.retry_after());
+    answer.lease.shrink_to(0);
   } catch (const std::bad_alloc&) {
     answer.reply = error_reply(503, "no host memory for the request now", 1);
+    answer.lease.shrink_to(0);
   }
   return answer;
 }

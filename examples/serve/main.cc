@@ -26,7 +26,7 @@ struct Options {
   HttpOptions http;
   std::string folder;
   std::string memory_limit;
-  std::int64_t host_buffer_bytes = std::int64_t{1} << 30;
+  std::int64_t host_buffer_bytes = 0;  // 0: default_host_buffers
   std::int64_t drain_seconds = 30;
 };
 
@@ -51,6 +51,15 @@ ContextHandle make_context(const Options& options) {
   plm_context* made = nullptr;
   expect(plm_context_create(&c, &made));
   return ContextHandle(made);
+}
+
+// 1 GiB, or a quarter of what there is for the process where that is less: tensors of a device
+// whose memory is the host's want room there, too.
+std::int64_t default_host_buffers(const plm_context* context) {
+  std::int64_t bytes = std::int64_t{1} << 30, share = 0;
+  if (plm_context_is_host_memory(context) == 0) return bytes;
+  expect(plm_parse_memory_limit("25%", "--host-buffers", 0, &share));
+  return std::min(bytes, share);
 }
 
 // Descriptors for so many connections, beside those of files; throws where the system gives fewer.
@@ -88,7 +97,10 @@ void serve(const Options& options) {
   plm_cancellation* made = nullptr;
   expect(plm_cancellation_create(&made));
   const CancellationHandle cancellation(made);
-  HostBudget host(static_cast<std::size_t>(options.host_buffer_bytes));
+  const std::int64_t host_bytes = options.host_buffer_bytes != 0
+                                      ? options.host_buffer_bytes
+                                      : default_host_buffers(context.get());
+  HostBudget host(static_cast<std::size_t>(host_bytes));
   std::mutex turn;
   Service service({context.get(), cancellation.get(), &host, &turn}, options.folder);
   HttpServer server(service, options.http);
@@ -152,10 +164,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(std::int64_t{1}, kMostBytes))
       ->capture_default_str();
   app.add_option("--host-buffers", options.host_buffer_bytes,
-                 "Bytes of host memory for bodies of all requests and responses together")
+                 "Bytes of host memory for bodies of all requests and responses together [1GiB, at "
+                 "most a quarter of the machine's or the container's memory]")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::int64_t{1}, kMostBytes))
-      ->capture_default_str();
+      ->check(CLI::Range(std::int64_t{1}, kMostBytes));
   app.add_option("--drain-seconds", options.drain_seconds,
                  "After SIGTERM, how long requests under way may take before they are cancelled")
       ->capture_default_str()

@@ -147,7 +147,7 @@ std::vector<InferOutput> Model::infer(const InferRequest& request, Clock::time_p
                                   ? spec.bytes / static_cast<std::size_t>(spec.shape.front()) *
                                         static_cast<std::size_t>(rows)
                                   : spec.bytes;
-    if (!lease.grow(2 * bytes)) throw busy("no host memory for the response now");
+    if (!lease.grow(bytes)) throw busy("no host memory for the response now");
     outputs[i].elements.resize(std::max<std::size_t>(bytes, 1));
     pointers[places[i]] = outputs[i].elements.data();
     outputs[i].elements.resize(bytes);

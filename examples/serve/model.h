@@ -36,8 +36,7 @@ class Model {
   ModelStatistics& statistics() { return statistics_; }
 
   // Throws HttpError: 400 where the request is not one for this model, 503 where it can't be served
-  // now; its time counts from `start`. `lease` grows by the host memory that the outputs take, once
-  // as they are and once in a response.
+  // now; its time counts from `start`. `lease` grows by the host memory that the outputs take.
   std::vector<InferOutput> infer(const InferRequest& request, Clock::time_point start,
                                  HostBudget::Lease& lease);
 

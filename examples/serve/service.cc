@@ -209,7 +209,7 @@ ServiceReply Service::infer(const ServiceRequest& request, Model& model, HostBud
     }
     const InferRequest parsed = parse_infer_request(request.body, request.json_bytes);
     const std::vector<InferOutput> outputs = model.infer(parsed, start, lease);
-    InferResponse written = write_infer_response(model, parsed.id, outputs);
+    InferResponse written = write_infer_response(model, parsed.id, outputs, lease);
     model.statistics().count_request(200, Clock::now() - start);
     ServiceReply made;
     made.json_bytes = written.json_bytes;

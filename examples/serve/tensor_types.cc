@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
@@ -140,6 +141,17 @@ bool store(const TensorType& type, const JsonNumber& number, std::byte* to) {
     std::memcpy(to, &value, sizeof value);
     return true;
   });
+}
+
+std::size_t most_json_bytes(const TensorType& type, std::size_t elements) {
+  const std::size_t most = with_type(type.dtype, [](auto value) -> std::size_t {
+    using T = decltype(value);
+    if constexpr (std::is_same_v<T, bool>) return std::size("false") - 1;
+    // Sign, point, 'e', sign and three digits of the exponent beside those of the number.
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::max_digits10 + 7;
+    return std::numeric_limits<T>::digits10 + 2;
+  });
+  return elements * (most + 1);  // a comma
 }
 
 bool append_json(const TensorType& type, std::span<const std::byte> elements, std::string& out) {

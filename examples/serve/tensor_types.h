@@ -39,6 +39,9 @@ struct JsonNumber {
 // Writes it as an element to `to`, which need not be aligned. False where the type can't say it.
 bool store(const TensorType& type, const JsonNumber& number, std::byte* to);
 
+// The most bytes that append_json makes of that many elements.
+std::size_t most_json_bytes(const TensorType& type, std::size_t elements);
+
 // Appends the elements, with commas between, so that the same bits come back where they are read
 // as this type. False where there is NaN or infinity, which JSON has not.
 bool append_json(const TensorType& type, std::span<const std::byte> elements, std::string& out);

@@ -137,6 +137,31 @@ TEST(ServeBudget, ManyClientsGetResultsOrAreAskedToComeBackAndNothingElse) {
   EXPECT_EQ(memory.waiting_runs, 0);
 }
 
+TEST(ServeBudget, AResponseIsCountedAsWhatItBecomes) {
+  ModelFolder folder;
+  folder.add("wide",
+             "HloModule wide\nENTRY main {\n  x = f32[65536] parameter(0)\n"
+             "  ROOT y = f32[65536] negate(x)\n}\n");
+  TestServerOptions options;
+  // For the request, the result and the response as bytes; as text it may be four times as long.
+  options.host_bytes = std::size_t{1} << 20;
+  TestServer server(folder, options);
+  const auto client = server.client();
+  const BinaryBody binary = binary_request({{"x", "FP32", "[65536]", std::string(262144, '\1')}});
+  const auto bytes = infer(*client, "wide", binary);
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(bytes->status, 200) << bytes->body;
+  BinaryBody text = binary;
+  const std::string wish = "\"binary_data_output\":true";
+  text.body.replace(text.body.find(wish), wish.size(), "\"binary_data_output\":false");
+  ++text.json_bytes;
+  const auto refused = infer(*client, "wide", text);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 503) << refused->body.substr(0, 100);
+  EXPECT_NE(error_of(*refused).find("host memory for the response"), std::string::npos);
+  server.expect_no_buffers();
+}
+
 TEST(ServeBudget, ALimitThatNoPlanFitsIsSaidWhenTheModelIsLoaded) {
   ModelFolder folder;
   folder.add("layers", layers_hlo(kSide, 6), R"({"memory_limit": "1KiB"})");

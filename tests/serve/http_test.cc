@@ -131,6 +131,7 @@ TEST_F(ServeHttp, BodiesHaveALimit) {
       status_of(server_->exchange(post("Transfer-Encoding: chunked\r\n", chunks + "0\r\n\r\n"))),
       413);
   // No more is leased than there is, whoever asks.
+  server_->expect_no_buffers();
   serve::HostBudget::Lease others(server_->service().host());
   ASSERT_TRUE(others.grow(server_->service().host().limit() - 1000));
   const auto busy = infer(*server_->client(), "add", std::string(2000, ' '));

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <span>
 
 #include "examples/serve/http_error.h"
 #include "examples/serve/infer_request.h"
@@ -62,6 +65,27 @@ TEST(InferRequests, FloatsComeBackWithTheirBits) {
     const InferRequest request = parse_infer_request(body, std::nullopt);
     ASSERT_EQ(std::bit_cast<std::uint32_t>(elements<float>(request.inputs[0])[0]), bits) << text;
   }
+}
+
+TEST(InferRequests, NoNumberIsLongerThanItsBound) {
+  const auto check = [](const char* name, auto value) {
+    const serve::TensorType& type = *serve::find_type(name);
+    const decltype(value) two[] = {value, value};
+    std::string text;
+    ASSERT_TRUE(serve::append_json(type, std::as_bytes(std::span(two)), text));
+    EXPECT_LE(text.size(), serve::most_json_bytes(type, 2)) << name << ": " << text;
+  };
+  check("BOOL", false);
+  check("INT8", std::numeric_limits<std::int8_t>::min());
+  check("INT16", std::numeric_limits<std::int16_t>::min());
+  check("INT32", std::numeric_limits<std::int32_t>::min());
+  check("INT64", std::numeric_limits<std::int64_t>::min());
+  check("UINT64", std::numeric_limits<std::uint64_t>::max());
+  check("FP32", -1.17549435e-38F);
+  check("FP32", -std::numeric_limits<float>::max());
+  check("FP64", -std::numeric_limits<double>::denorm_min());
+  check("FP64", -2.2250738585072014e-308);
+  check("FP64", -1.7976931348623157e+308);
 }
 
 TEST(InferRequests, NumbersMustBeOfTheirDatatype) {

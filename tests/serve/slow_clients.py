@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slow clients of a server, and how long others wait beside them (scripts/serve_tests.sh --slow).
 
-  python3 slow_clients.py PORT PROCESS [--half-open N] [--trickling N] [--readers N] [--seconds S]
+  python3 slow_clients.py PORT PROCESS [--half-open N] [--silent N] [--trickling N] [--readers N] [--seconds S]
 
-Half of the half-open connections say nothing, half of them a piece of a header every second;
+Half-open connections send a piece of a header every second and never its end, silent ones nothing;
 trickling bodies send a byte every second; readers ask for 4 MiB and read 1 KiB every second.
 Meanwhile one client asks for /v2/health/live on connections of its own and on one that is kept, and
 for a small inference. One line of JSON: the latencies in milliseconds, the connections that are
@@ -49,8 +49,8 @@ class SlowClients:
 
     def __init__(self, port, flags):
         self.over = threading.Event()
-        self.silent = [connect(port) for _ in range(flags.half_open // 2)]
-        self.heads = [connect(port) for _ in range(flags.half_open - flags.half_open // 2)]
+        self.silent = [connect(port) for _ in range(flags.silent)]
+        self.heads = [connect(port) for _ in range(flags.half_open)]
         self.bodies = [connect(port) for _ in range(flags.trickling)]
         self.readers = [connect(port, 4096) for _ in range(flags.readers)]
         for one in self.heads:
@@ -141,6 +141,7 @@ def main():
     parser.add_argument("port", type=int)
     parser.add_argument("process", type=int)
     parser.add_argument("--half-open", type=int, default=0)
+    parser.add_argument("--silent", type=int, default=0)
     parser.add_argument("--trickling", type=int, default=0)
     parser.add_argument("--readers", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=15)
@@ -151,7 +152,7 @@ def main():
     slow = SlowClients(flags.port, flags)
     measured = measure(flags.port, flags.seconds)
     grown = resident_bytes(flags.process) - before
-    print(json.dumps({"half_open": flags.half_open, "trickling": flags.trickling,
+    print(json.dumps({"half_open": flags.half_open, "silent": flags.silent, "trickling": flags.trickling,
                       "readers": flags.readers, **measured, "still_open": slow.end(),
                       "resident_growth_bytes": grown}), flush=True)
 
