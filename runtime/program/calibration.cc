@@ -56,13 +56,22 @@ Result<planner::Roofline> load_or_measure(const std::string& folder,
   return best.speeds;
 }
 
-void drop_calibration(const std::string& folder, const device::KernelProvider& provider) {
+void doubt_calibration(const std::string& folder, const device::KernelProvider& provider) {
   constexpr double kHour = 3600;
   const auto cache = CacheFolder::open(folder, false);
   if (!cache.ok()) return;
-  const std::string name = file_name(machine_of(provider));
+  const std::string machine = machine_of(provider), name = file_name(machine);
   for (const CacheFolder::File& file : cache->files()) {
-    if (file.name == name && file.age_seconds > kHour) cache->remove(name);
+    if (file.name != name || file.age_seconds <= kHour) continue;
+    const auto text = cache->read(name);
+    const auto kept = text.ok() ? planner::parse_calibration(*text, machine) : std::nullopt;
+    // What was measured is a bound from below: the next measurements can only be faster than it.
+    const Status written =
+        kept ? cache->write(name, planner::calibration_text({kept->speeds, 1, false}, machine))
+             : ok_status();
+    if (!written.ok() && logs(LogLevel::debug)) {
+      log_line(LogLevel::debug, "the calibration stays settled: " + written.message());
+    }
   }
 }
 
@@ -111,7 +120,7 @@ planner::Roofline machine_speeds(device::KernelProvider& provider) {
 
 void doubt_machine_speeds(const device::KernelProvider& provider) {
   static std::atomic<bool> is_doubted{false};
-  if (!is_doubted.exchange(true)) drop_calibration(user_cache_folder(), provider);
+  if (!is_doubted.exchange(true)) doubt_calibration(user_cache_folder(), provider);
 }
 
 }  // namespace plimsoll::executor

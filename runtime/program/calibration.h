@@ -25,16 +25,16 @@ Result<planner::Roofline> measure_machine(device::KernelProvider& provider);
 Result<planner::Roofline> load_or_measure(const std::string& folder,
                                           device::KernelProvider& provider);
 
-// Drops the calibration kept in `folder` unless it was made within the last hour: the next process
-// measures again.
-void drop_calibration(const std::string& folder, const device::KernelProvider& provider);
+// The calibration kept in `folder` is not settled any more, unless it was made within the last
+// hour: the next process measures again, and the better figures of both count.
+void doubt_calibration(const std::string& folder, const device::KernelProvider& provider);
 
 // The speeds that programs are planned by: the device's, measured or read at its first call of the
 // process, or the table where measuring fails. Thread-safe.
 planner::Roofline machine_speeds(device::KernelProvider& provider);
 
-// Runs contradict what machine_speeds() says: once a process, what is kept of it is dropped
-// (drop_calibration). Thread-safe.
+// Runs contradict what machine_speeds() says: once a process, what is kept of it is doubted
+// (doubt_calibration). Thread-safe.
 void doubt_machine_speeds(const device::KernelProvider& provider);
 
 // The host tier's link goes at this speed, and is not measured again; other tiers, which a

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -14,8 +15,8 @@
 // misses add: t = t0 + m * c, with m the missed bytes of the step by the model (cache_misses.h) and
 // c seconds a byte, of the machine. t0 is what is remembered, the median of the last nine
 // measurements, since single ones are disturbed by everything else on the machine. Another plan's
-// step is then priced by its own m: t0 + m' * c. The split is a model, so t0 is never less than
-// three tenths of what was measured.
+// step is then priced by its own m: t0 + m' * c. The split is a model, so c is never taken
+// for so much that it would leave t0 less than three tenths of what was measured.
 //
 // Example: a kernel measured with 500 us at 4 MB missed, c = 1 s / 20 GB: 200 us are misses, t0 =
 // 300 us. In a plan where its operands have just been written, m' = 0.5 MB: 325 us.
@@ -32,6 +33,13 @@ constexpr double kNewest = 0.3;
 
 // What a kernel takes at least, of its measured time, where its bytes are in caches.
 constexpr double kLeastWithoutMisses = 0.3;
+
+// Missed bytes of a launch that tell what a byte takes, and not what launches do.
+constexpr double kEnoughMissed = 1 << 18;
+
+bool does_compute(CostClass kind) {
+  return kind == CostClass::contraction || kind == CostClass::convolution;
+}
 
 double ratio_of(double measured, double predicted, double otherwise) {
   return predicted > 0 && measured > 0 ? measured / predicted : otherwise;
@@ -61,15 +69,38 @@ double MeasuredCostModel::codec_seconds(const Codec& codec, const ir::Shape& sha
 }
 
 MeasuredCosts::MeasuredCosts(std::unique_ptr<const CostModel> base, const CacheSpeeds& cache)
-    : base_(std::move(base)), cache_(cache) {}
+    : base_(std::move(base)),
+      cache_(cache),
+      least_seconds_per_missed_byte_(std::numeric_limits<double>::infinity()) {}
 
 // Of two the smaller: the first launch also pays for memory that was never touched.
-double MeasuredCosts::Entry::seconds() const {
-  std::array<double, kSamples> sorted = samples;
+double MeasuredCosts::Entry::seconds(double missed_byte_seconds) const {
+  std::array<double, kSamples> sorted{};
   const auto used = std::min<std::ptrdiff_t>(count, kSamples);
+  for (std::size_t i = 0; i < at(used); ++i) {
+    sorted[i] = samples[i].seconds - samples[i].missed_bytes * missed_byte_seconds;
+  }
   const auto middle = sorted.begin() + (used - 1) / 2;
   std::nth_element(sorted.begin(), middle, sorted.begin() + used);
-  return *middle + missed_bytes * missed_byte_seconds;
+  return *middle + last().missed_bytes * missed_byte_seconds;
+}
+
+// What the machine was measured to take for a byte that is not in the caches, but no more than
+// would leave every sample a share of its time, and three times what it leaves the quickest kernel
+// that streams: what was measured while other programs used the memory would make plans that touch
+// more of it look dearer than they are.
+double MeasuredCosts::missed_byte_seconds(const Entry& entry) const {
+  constexpr double kLessRegular = 3, kMost = 1 - kLeastWithoutMisses;
+  const bool computes = does_compute(entry.kind);
+  double seconds = std::min(cache_.missed_byte_seconds(entry.kind),
+                            (computes ? kLessRegular : 1) * kMost * least_seconds_per_missed_byte_);
+  for (std::size_t i = 0; i < Entry::kSamples && i < at(entry.count); ++i) {
+    const Sample& sample = entry.samples[i];
+    if (sample.missed_bytes > 0) {
+      seconds = std::min(seconds, kMost * sample.seconds / sample.missed_bytes);
+    }
+  }
+  return seconds;
 }
 
 const CostModel& MeasuredCosts::model() const {
@@ -85,10 +116,8 @@ void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
   Entry& entry = it->second;
   if (inserted) {
     order_.push_back(&instruction);
-    entry.missed_byte_seconds = cache_.missed_byte_seconds(cost_class(instruction));
+    entry.kind = cost_class(instruction);
   }
-  const double hit_seconds =
-      std::max(seconds - missed_bytes * entry.missed_byte_seconds, kLeastWithoutMisses * seconds);
   // First and later executions of one run come one after the other, and are one sample: their mean.
   // As two they would be two kinds, of which a median takes one.
   const std::int64_t run = runs();
@@ -101,9 +130,12 @@ void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
   const auto with = [&](double mean, double next) {
     return (before * mean + more * next) / (before + more);
   };
-  double& sample = entry.samples[at(entry.count - 1) % Entry::kSamples];
-  sample = with(sample, hit_seconds);
-  entry.missed_bytes = with(entry.missed_bytes, missed_bytes);
+  Sample& sample = entry.samples[at(entry.count - 1) % Entry::kSamples];
+  sample = {with(sample.seconds, seconds), with(sample.missed_bytes, missed_bytes)};
+  if (!does_compute(entry.kind) && missed_bytes >= kEnoughMissed && seconds > 0) {
+    least_seconds_per_missed_byte_ =
+        std::min(least_seconds_per_missed_byte_, seconds / missed_bytes);
+  }
   entry.launches += launches;
   entry.run = run;
 }
@@ -167,7 +199,7 @@ double MeasuredCosts::drift_locked() const {
     const Entry& entry = index_.at(instruction);
     const double expected = model.seconds(*instruction);
     const auto launches = static_cast<double>(entry.launches);
-    difference += launches * std::fabs(entry.seconds() - expected);
+    difference += launches * std::fabs(seconds_of(entry) - expected);
     predicted += launches * expected;
   }
   for (const Transfers& link : links_) {
@@ -192,11 +224,10 @@ bool MeasuredCosts::contradict_base() const {
   const std::lock_guard lock(mutex_);
   double measured = 0, predicted = 0;
   for (const ir::Instruction* instruction : order_) {
-    const CostClass kind = cost_class(*instruction);
-    if (kind != CostClass::contraction && kind != CostClass::convolution) continue;
+    if (!does_compute(cost_class(*instruction))) continue;
     const Entry& entry = index_.at(instruction);
     const auto launches = static_cast<double>(entry.launches);
-    measured += launches * entry.seconds();
+    measured += launches * seconds_of(entry);
     predicted += launches * base_->seconds(*instruction);
   }
   return predicted >= kLeastSeconds && measured < kFasterThan * predicted;
@@ -208,8 +239,8 @@ MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
   double all_measured = 0, all_predicted = 0;
   for (const ir::Instruction* instruction : order_) {
     const Entry& entry = index_.at(instruction);
-    const double seconds = entry.seconds();
-    made.times[instruction] = {seconds, entry.missed_bytes, entry.missed_byte_seconds};
+    const double seconds = seconds_of(entry);
+    made.times[instruction] = {seconds, entry.last().missed_bytes, missed_byte_seconds(entry)};
     const auto kind = static_cast<std::size_t>(cost_class(*instruction));
     const auto launches = static_cast<double>(entry.launches);
     measured[kind] += launches * seconds;

@@ -103,15 +103,19 @@ class MeasuredCosts {
   bool update(double share);
 
  private:
+  struct Sample {
+    double seconds = 0, missed_bytes = 0;  // of a launch, means over those of one run
+  };
   struct Entry {
     static constexpr std::size_t kSamples = 9;
-    std::array<double, kSamples> samples{};  // the latest ones, as if nothing had been missed
+    std::array<Sample, kSamples> samples{};  // the latest ones
     std::int64_t count = 0;                  // of samples ever taken
     std::int64_t launches = 0;               // of the last run
     std::int64_t run = -1;                   // that one
-    double missed_bytes = 0;                 // a launch of that run
-    double missed_byte_seconds = 0;
-    double seconds() const;  // the samples' median with what was missed
+    CostClass kind = CostClass::elementwise;
+    const Sample& last() const { return samples[at(count - 1) % kSamples]; }
+    // The samples' median as if nothing had been missed, with what the last run missed.
+    double seconds(double missed_byte_seconds) const;
   };
   struct Transfers {
     double assumed_rate = 0, published_rate = 0;
@@ -120,6 +124,8 @@ class MeasuredCosts {
   };
   Transfers& on(Link link) { return links_[at(link)]; }
   double drift_locked() const;
+  double missed_byte_seconds(const Entry& entry) const;
+  double seconds_of(const Entry& entry) const { return entry.seconds(missed_byte_seconds(entry)); }
   MeasuredCostModel::Measurements measurements_locked() const;
 
   const std::unique_ptr<const CostModel> base_;
@@ -128,6 +134,7 @@ class MeasuredCosts {
   std::unordered_map<const ir::Instruction*, Entry> index_;
   std::vector<const ir::Instruction*> order_;  // of first measurement: sums don't depend on hashes
   std::array<Transfers, kLinks> links_;
+  double least_seconds_per_missed_byte_;  // of what streams, as measured
   double encode_seconds_ = 0, encode_predicted_ = 0, decode_seconds_ = 0, decode_predicted_ = 0;
   std::atomic<std::int64_t> runs_{0};
   std::atomic<std::int64_t> next_runs_{2};
