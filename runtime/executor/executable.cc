@@ -173,7 +173,7 @@ std::vector<MissedBytes> find_missed(const Resolution& resolution, double cache_
 // holds the sums over both: what is left without the recomputations belongs to the first ones.
 // Example: 3 launches in 10 ms, 1 of them a recomputation in 2 ms: 2 of 4 ms and 1 of 2 ms. Where a
 // transfer ran beside them, the share of the processor that it takes is not theirs, and is taken
-// off first.
+// off first; what is left counts only where nothing was measured without one.
 void record_costs(const Program& program, const Resolution& resolution,
                   const std::vector<MissedBytes>& missed, const std::vector<MeasuredTime>& times,
                   double compute_share) {
@@ -184,17 +184,19 @@ void record_costs(const Program& program, const Resolution& resolution,
     if (what.codes) continue;
     if (what.kind == planner::StepKind::compute) {
       const std::int64_t again = times[i].recomputes, first = times[i].launches - again;
-      const auto record = [&](double total, std::int64_t launches, double bytes) {
+      const auto record = [&](double total, std::int64_t launches, double bytes, bool disturbed) {
         if (launches == 0) return;
         program.costs().record(*what.instruction, total / static_cast<double>(launches), launches,
-                               bytes);
+                               bytes, disturbed);
       };
       // As if no transfer had taken anything from them.
       const double total = times[i].seconds - compute_share * times[i].beside_transfers;
       const double later =
           times[i].recompute_seconds - compute_share * times[i].recompute_beside_transfers;
-      record(std::max(total - later, 0.0), first, missed[i].first);
-      record(std::max(later, 0.0), again, missed[i].again);
+      const double beside_later = times[i].recompute_beside_transfers;
+      record(std::max(total - later, 0.0), first, missed[i].first,
+             times[i].beside_transfers > beside_later);
+      record(std::max(later, 0.0), again, missed[i].again, beside_later > 0);
     } else if (what.codec.kind != ir::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);

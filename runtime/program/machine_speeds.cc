@@ -417,9 +417,10 @@ class Bench {
       best = std::min(best, seconds);
     }
     const double lost_each = least[1] - least[0];
-    constexpr double kLeastLatency = 5e-6;
+    // No thread takes longer to wake up than that, but for others' turns on its processor.
+    constexpr double kLeastLatency = 5e-6, kMostLatency = 50e-6;
     speeds.link_latency_seconds =
-        rounded(std::max(lost_each / speeds.link_compute_share, kLeastLatency));
+        rounded(std::clamp(lost_each / speeds.link_compute_share, kLeastLatency, kMostLatency));
     return ok_status();
   }
 

@@ -171,6 +171,38 @@ TEST_F(MeasuredCostsTest, BytesThatCachesMissCostNoMoreThanKernelsTakeThatMissTh
   EXPECT_NEAR(costs.model().seconds_with(at("a"), 0), 0.3 * kSeconds, 1e-12);
 }
 
+TEST_F(MeasuredCostsTest, WhatTransfersDisturbCountsWhereNothingElseDoes) {
+  const auto record = [&](double seconds, bool disturbed) {
+    costs_->record(at("a"), seconds, 1, 0, disturbed);
+    costs_->finish_run();
+  };
+  record(9e-6, true);
+  record(9e-6, true);
+  ASSERT_TRUE(costs_->update(0.25));
+  EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 9e-6);
+  record(2e-6, false);
+  record(9e-6, true);
+  record(9e-6, true);
+  ASSERT_TRUE(costs_->update(0.25));
+  EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 2e-6);
+}
+
+TEST_F(MeasuredCostsTest, ALinksLatencyIsNotItsRate) {
+  PlanOptions options;
+  options.host = {1 << 30, 10e9, 10e9, 5e-6};
+  costs_->assume_tiers(options);
+  for (int run = 0; run < 2; ++run) {
+    costs_->record_transfer(Link::host_out, 30e3, 8e-6);  // as assumed
+    costs_->record_transfer(Link::host_in, 30e3, 20e-6);
+    costs_->finish_run();
+  }
+  EXPECT_NEAR(costs_->drift(), 12.0 / 16, 1e-9);
+  ASSERT_TRUE(costs_->update(0.25));
+  costs_->apply_links(options);
+  EXPECT_DOUBLE_EQ(options.host.out_bytes_per_second, 10e9);
+  EXPECT_DOUBLE_EQ(options.host.in_bytes_per_second, 2e9);
+}
+
 TEST_F(MeasuredCostsTest, PlansArePricedByWhatNoModelInForceKnows) {
   const auto plan = make_plan(*module_, costs_->model(), {});
   ASSERT_TRUE(plan.ok());

@@ -72,9 +72,10 @@ class MeasuredCosts {
   const CacheSpeeds& cache() const { return cache_; }
 
   // `seconds` is the time of one launch, averaged over the `launches` of one run, in which caches
-  // missed `missed_bytes` a launch. Of an instruction's latest times the median counts.
+  // missed `missed_bytes` a launch. Of an instruction's latest times the median counts. What was
+  // `disturbed` by transfers beside it counts for as long as nothing else was measured of it.
   void record(const ir::Instruction& instruction, double seconds, std::int64_t launches = 1,
-              double missed_bytes = 0);
+              double missed_bytes = 0, bool disturbed = false);
   void record_codec(const Codec& codec, const ir::Shape& shape, bool encode, double seconds);
   // `bytes` and `seconds` of one transfer, averaged over the `transfers` of one run.
   void record_transfer(Link link, double bytes, double seconds, std::int64_t transfers = 1);
@@ -113,14 +114,17 @@ class MeasuredCosts {
     std::int64_t launches = 0;               // of the last run
     std::int64_t run = -1;                   // that one
     CostClass kind = CostClass::elementwise;
+    bool is_disturbed = false;  // all samples are
     const Sample& last() const { return samples[at(count - 1) % kSamples]; }
     // The samples' median as if nothing had been missed, with what the last run missed.
     double seconds(double missed_byte_seconds) const;
   };
   struct Transfers {
     double assumed_rate = 0, published_rate = 0;
+    double latency = 0;             // seconds of a transfer of no bytes
     double bytes = 0, seconds = 0;  // of one transfer: running averages
     std::int64_t count = 0;         // of the last run
+    double rate() const;            // bytes per second beyond the latency, as measured
   };
   Transfers& on(Link link) { return links_[at(link)]; }
   double drift_locked() const;
