@@ -147,7 +147,9 @@ int main(int argc, char** argv) {
   line.add("--rounds", options.rounds, "Counted blocks of steps per row",
            {.least = 1, .most = 1000});
   line.add("--block", options.block, "Counted steps of a block", {.least = 1, .most = 1000});
-  line.add("--warm-up", options.warm_up, "Steps per row before those", {.least = 1, .most = 1000});
+  line.add("--warm-up", options.warm_up,
+           "Steps of a block before those, of which there are two or more, until plans stay",
+           {.least = 1, .most = 1000});
   line.add("--percents", options.percents, "Limits, as shares of the unlimited peak");
   std::string folder;
   line.add("--hlo", folder, "Only write the steps as NAME.hlo into this folder");

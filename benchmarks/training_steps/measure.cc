@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/base/sha256.h"
 
 namespace plimsoll::benchmarks {
@@ -185,11 +186,12 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
     rows[i].method = runs[i]->method().name;
     rows[i].ran = true;
   }
-  for (int round = -1; round < options.rounds; ++round) {
-    const int steps = round < 0 ? options.warm_up : options.block + 1;
+  // A block of each, whose first one is number `first`. Whether a plan has changed.
+  const auto go_round = [&](std::size_t first, int steps, bool counts) {
+    bool has_any_changed = false;
     const BlockResult base = unlimited.block(step, steps, PLM_NO_LIMIT);
     for (std::size_t turn = 0; turn < runs.size(); ++turn) {
-      const std::size_t i = (turn + static_cast<std::size_t>(round + 1)) % runs.size();
+      const std::size_t i = (turn + first) % runs.size();
       StepRow& row = rows[i];
       const BlockResult result = runs[i]->block(step, steps, form.limit_bytes);
       row.ran = row.ran && result.fits;
@@ -202,7 +204,8 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       if (row.segments > 0) continue;  // no plan for the step as a whole that could be compared
       const bool has_changed =
           row.replans != result.report.at("replans") || row.trials != result.report.at("trials");
-      if (round < 0 || has_changed) {
+      has_any_changed = has_any_changed || has_changed;
+      if (!counts || has_changed) {
         take_report(row, result.report);
         rounds[i] = {};
         continue;
@@ -213,7 +216,14 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
           percent_over(median(result.cpu_seconds), median(base.cpu_seconds)));
     }
     step += steps;
+    return has_any_changed;
+  };
+  constexpr std::size_t kLeastWarmUps = 2, kMostWarmUps = 12;
+  bool changes = true;
+  for (std::size_t i = 0; i < kMostWarmUps && (i < kLeastWarmUps || changes); ++i) {
+    changes = go_round(i, options.warm_up, false);
   }
+  for (int i = 0; i < options.rounds; ++i) go_round(at(i), options.block + 1, true);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (rounds[i].seconds.empty()) continue;
     rows[i].step_seconds = median(rounds[i].seconds);

@@ -17,7 +17,7 @@ struct Method {
 
 struct MeasureOptions {
   std::vector<double> percents = {70, 50, 35, 25};  // of the unlimited peak; the floor comes last
-  int warm_up = 60;  // steps before those that count: times are learned, plans made and tried
+  int warm_up = 40;  // steps of a block before those that count, of which there are two or more
   int rounds = 7;    // blocks that count
   int block = 5;     // steps of a block that count; one before them does not
 };
