@@ -19,7 +19,7 @@
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 #define PLIMSOLL_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
 
-#include "kernels/cpu/products/product_steps.inc"
+#include "kernels/cpu/product_steps.inc"
 #include "kernels/cpu/tile_registers.inc"
 #endif
 

@@ -18,7 +18,7 @@
 #define PLIMSOLL_AMX __attribute__((target(PLIMSOLL_AMX_TARGET)))
 #define PLIMSOLL_INLINE PLIMSOLL_AMX __attribute__((always_inline)) inline
 
-#include "kernels/cpu/products/product_steps.inc"
+#include "kernels/cpu/product_steps.inc"
 #include "kernels/cpu/tile_registers.inc"
 #endif
 

@@ -16,7 +16,7 @@
 #define PLIMSOLL_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #define PLIMSOLL_INLINE PLIMSOLL_VNNI __attribute__((always_inline)) inline
 
-#include "kernels/cpu/products/product_steps.inc"
+#include "kernels/cpu/product_steps.inc"
 #include "kernels/cpu/products/product_tiles.inc"
 #endif
 
