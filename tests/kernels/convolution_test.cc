@@ -2,6 +2,7 @@
 #include <cmath>
 #include <span>
 
+#include "kernels/cpu/products/product_loops.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "tests/kernels/kernel_harness.h"
 
@@ -129,6 +130,16 @@ std::vector<double> reference(const ir::Instruction& conv, const ir::Literal& lh
   return result;
 }
 
+// A sum as integers of few bytes hold it.
+double wrapped(double sum, DType to) {
+  const auto whole = [&] { return static_cast<std::int64_t>(sum); };
+  if (to == DType::pred) return static_cast<double>(sum != 0);
+  if (to == DType::s8) return static_cast<double>(static_cast<std::int8_t>(whole()));
+  if (to == DType::u8) return static_cast<double>(static_cast<std::uint8_t>(whole()));
+  if (to == DType::u32) return static_cast<double>(static_cast<std::uint32_t>(whole()));
+  return sum;
+}
+
 std::string check(const Case& c, unsigned seed = 1) {
   const Built built = build(c);
   if (built.instruction == nullptr) return "no shape";
@@ -142,8 +153,7 @@ std::string check(const Case& c, unsigned seed = 1) {
   int wrong = 0;
   for (std::size_t i = 0; i < expected.size() && wrong < 3; ++i) {
     const double value = got->at(static_cast<std::int64_t>(i));
-    const double want =
-        c.result == DType::pred ? static_cast<double>(expected[i] != 0) : expected[i];
+    const double want = wrapped(expected[i], c.result);
     if (value != want) {
       ++wrong;
       ADD_FAILURE() << kernel << " " << c.labels << " " << c.lhs.to_string() << " "
@@ -265,6 +275,8 @@ TEST(Convolution, HalvesAreWidenedBlockByBlock) {
             "onednn.convolution.filter_gradient.widened");
 }
 
+// Filters that are too small to be multiplied as bytes, and, where nothing multiplies bytes,
+// others.
 TEST(Convolution, BytesAreWidenedWhereTheirSumsAreExact) {
   const auto kernel = [](DType dtype, std::int64_t features, DType result) {
     return check({"b01f_01io->b01f",
@@ -275,11 +287,120 @@ TEST(Convolution, BytesAreWidenedWhereTheirSumsAreExact) {
                   1,
                   result});
   };
+  EXPECT_EQ(check({"b01f_01io->b01f",
+                   Shape(DType::s8, {3, 7, 7, 16}),
+                   Shape(DType::s8, {3, 3, 1, 16}),
+                   {window(1, 1, 1), window(1, 1, 1)},
+                   16,
+                   1,
+                   DType::s32}),
+            "onednn.convolution.forward.widened");
+  if (byte_product_loops(true, true) != nullptr) {
+    EXPECT_EQ(kernel(DType::s8, 16, DType::s32), "convolution.bytes");
+    EXPECT_EQ(kernel(DType::u8, 29, DType::s32), "convolution.bytes");
+    return;
+  }
   EXPECT_EQ(kernel(DType::s8, 16, DType::s32), "onednn.convolution.forward.widened");
   EXPECT_EQ(kernel(DType::u8, 16, DType::u32), "onednn.convolution.forward.widened");
   EXPECT_EQ(kernel(DType::s8, 113, DType::s32), "onednn.convolution.forward.widened");
   EXPECT_EQ(kernel(DType::s8, 114, DType::s32), "convolution.blocked");
   EXPECT_EQ(kernel(DType::u8, 29, DType::s32), "convolution.blocked");
+}
+
+// Any bytes, the extreme ones often.
+ir::Literal any_bytes(const Shape& shape, unsigned seed) {
+  ir::Literal literal(shape);
+  std::mt19937 random(seed);
+  const int least = shape.dtype() == DType::s8 ? -128 : 0;
+  for (std::int64_t i = 0; i < shape.element_count(); ++i) {
+    const auto drawn = static_cast<std::uint32_t>(random());
+    constexpr int kExtremes[] = {0, 128, 255};
+    literal.set(i, (drawn % 3 == 0 ? kExtremes[drawn / 3 % 3] : drawn >> 8 & 255) + least);
+  }
+  return literal;
+}
+
+// Of images and filters of either sign, to every result, on one thread and on more.
+void check_bytes(Case c) {
+  constexpr DType kSigns[] = {DType::s8, DType::u8};
+  constexpr DType kResults[] = {DType::s32, DType::s8, DType::u8, DType::u32};
+  const int before = device::thread_count();
+  for (int variant = 0; variant < 4; ++variant) {
+    c.lhs = Shape(kSigns[variant % 2], c.lhs.dims());
+    c.rhs = Shape(kSigns[variant / 2], c.rhs.dims());
+    c.result = kResults[variant];
+    const Built built = build(c);
+    ASSERT_NE(built.instruction, nullptr);
+    const std::vector<ir::Literal> operands = {any_bytes(c.lhs, 1), any_bytes(c.rhs, 2)};
+    const std::vector<double> expected = reference(*built.instruction, operands[0], operands[1]);
+    for (const int threads : {1, 2, 5}) {
+      device::set_thread_count(threads);
+      std::string kernel;
+      const auto got = run_instruction(*built.instruction, operands, &kernel);
+      ASSERT_TRUE(got.ok()) << got.status().to_string();
+      EXPECT_EQ(kernel == "convolution.bytes", byte_product_loops(true, true) != nullptr) << kernel;
+      std::int64_t wrong = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double want = wrapped(expected[i], c.result);
+        wrong += got->at(static_cast<std::int64_t>(i)) == want ? 0 : 1;
+      }
+      EXPECT_EQ(wrong, 0) << kernel << " " << c.labels << " " << c.lhs.to_string() << " "
+                          << c.rhs.to_string() << " to " << built.instruction->shape().to_string()
+                          << ", threads " << threads;
+    }
+  }
+  device::set_thread_count(before);
+}
+
+// Channels last and first, of whole tiles and of parts of them; images together and one by one;
+// filters as a matrix either way, and not; strides, dilations, padding, groups.
+TEST(Convolution, BytesAreMultipliedExactlyWhateverTheWindow) {
+  const auto shape = [](const ir::Dims& dims) { return Shape(DType::s8, dims); };
+  const ir::WindowDimension same = window(1, 1, 1), one = window(1, 0, 0);
+  const Case cases[] = {
+      {"b01f_01io->b01f", shape({2, 7, 6, 64}), shape({3, 3, 64, 40}), {same, same}},
+      {"b01f_01io->b01f",
+       shape({1, 9, 9, 3}),
+       shape({7, 7, 3, 33}),
+       {window(2, 3, 3), window(2, 3, 2)}},
+      {"b01f_o01i->b01f",
+       shape({2, 7, 8, 33}),
+       shape({20, 3, 2, 33}),
+       {window(1, 2, 1, 1, 2), one}},
+      {"b01f_10io->b01f", shape({2, 5, 8, 16}), shape({2, 3, 16, 17}), {same, one}},
+      {"b01f_01io->b01f", shape({2, 5, 8, 70}), shape({1, 1, 70, 20}), {one, one}},
+      {"b01f_01io->b01f", shape({2, 5, 8, 70}), shape({1, 1, 70, 20}), {window(2, 0, 0), one}},
+      {"b01f_01io->b01f",
+       shape({1, 8, 9, 128}),
+       shape({2, 2, 128, 8}),
+       {window(1, -1, -2), window(1, -1, 2)}},
+      {"bf01_oi01->bf01", shape({3, 20, 6, 7}), shape({18, 20, 3, 3}), {same, same}},
+      {"bf01_oi01->bf01",
+       shape({2, 64, 9, 9}),
+       shape({40, 64, 1, 1}),
+       {window(2, 0, 0), window(2, 0, 0)}},
+      {"bf01_oi01->b01f", shape({3, 5, 6, 7}), shape({18, 5, 3, 3}), {same, same}},
+      {"b01f_01io->bf01", shape({3, 6, 7, 9}), shape({3, 3, 9, 18}), {same, same}},
+      {"b01f_01oi->b01f",
+       shape({2, 5, 5, 24}),
+       shape({3, 3, 16, 24}),
+       {window(1, 1, 2, 2, 1, true), window(1, 1, 2, 2)}},
+      {"b01f_01io->b01f",
+       shape({2, 6, 5, 10}),
+       shape({3, 3, 10, 24}),
+       {window(1, 1, 1, 1, 1, true), window(1, 1, 1, 1, 1, true)}},
+      {"01bf_01io->01bf", shape({6, 5, 3, 10}), shape({3, 3, 10, 24}), {same, same}},
+      {"f01b_i01o->01bf", shape({5, 6, 6, 3}), shape({5, 6, 6, 32}), {same, same}},
+      {"b0f_0io->b0f", shape({2, 300, 1}), shape({65, 1, 5}), {window(3, 30, 0)}},
+      {"bf_io->bf", shape({40, 70}), shape({70, 20}), {}},
+      {"b012f_012io->b012f", shape({2, 4, 4, 5, 12}), shape({2, 3, 2, 12, 16}), {one, same, one}},
+      {"b01f_01io->b01f", shape({1, 4, 4, 1100}), shape({2, 2, 1100, 9}), {one, one}},
+      {"b01f_01io->b01f", shape({2, 6, 6, 48}), shape({3, 3, 24, 40}), {same, same}, 2},
+      {"bf01_oi01->bf01", shape({2, 48, 6, 6}), shape({40, 24, 3, 3}), {same, same}, 2},
+      {"b01f_01io->b01f", shape({4, 6, 6, 24}), shape({3, 3, 24, 40}), {same, same}, 1, 2},
+      {"bf01_oi01->bf01", shape({4, 24, 6, 6}), shape({40, 24, 3, 3}), {same, same}, 1, 2},
+  };
+  for (const Case& c : cases) check_bytes(c);
 }
 
 TEST(Convolution, EveryDtypeMatchesTheDefinition) {
@@ -353,6 +474,12 @@ TEST(Convolution, RandomAttributesMatchTheDefinition) {
 // Around the sizes of tiles, lanes along outputs and along features.
 TEST(Convolution, RandomAttributesMatchTheDefinitionByTiles) {
   const DType dtypes[] = {DType::f64, DType::s32, DType::u64};
+  check_random_attributes(dtypes, 5, 150);
+  check_random_attributes(dtypes, 70, 90);
+}
+
+TEST(Convolution, RandomAttributesOfBytesMatchTheDefinition) {
+  const DType dtypes[] = {DType::s8, DType::u8};
   check_random_attributes(dtypes, 5, 150);
   check_random_attributes(dtypes, 70, 90);
 }

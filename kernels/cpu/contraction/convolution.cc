@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/convolution_blocked.h"
+#include "kernels/cpu/contraction/convolution_bytes.h"
 #include "kernels/cpu/contraction/convolution_onednn.h"
 #include "kernels/cpu/contraction/convolution_packed.h"
 #include "kernels/cpu/contraction/convolution_shape.h"
@@ -21,6 +22,7 @@ KernelResult make_convolution(const ir::Instruction& instruction) {
     auto kernel = std::make_shared<OnednnConvolution>(std::move(c));
     if (kernel->prepare()) return KernelResult(std::move(kernel));
   }
+  if (auto kernel = make_byte_convolution(instruction)) return KernelResult(std::move(kernel));
   if (auto kernel = make_widened_convolution(instruction)) return KernelResult(std::move(kernel));
   return KernelResult(make_blocked_convolution(instruction));
 }

@@ -69,7 +69,8 @@ struct ProductLoops {
   // to[d * width + i].
   void (*pack)(const T* from, std::int64_t stride, std::int64_t depth_stride, std::int64_t count,
                std::int64_t width, std::int64_t depth, T* to);
-  // The same of rows[i][d] for i < width, a multiple of row_step, and whole steps.
+  // The same of rows[i][d] for i < width, a multiple of row_step, and whole steps; of tiles as
+  // pack_left, and of whole rows of them, 64 bytes. Null of bytes by vectors.
   void (*pack_rows)(const T* const* rows, std::int64_t width, std::int64_t depth, T* to);
   // One panel of `rows` rows, padded to a multiple of row_step in `a`, by panels of `columns`
   // columns, padded in `b`.

@@ -244,13 +244,24 @@ PLIMSOLL_AMX void pack_rows_for_tiles(const T* from, std::int64_t stride, std::i
   }
 }
 
+template <typename T>
+PLIMSOLL_AMX void pack_whole_rows_for_tiles(const T* const* rows, std::int64_t width,
+                                            std::int64_t depth, T* to) {
+  constexpr std::int64_t kChunk = ProductNumbers<T>::kStep * kStepsOfChunk;
+  for (std::int64_t i = 0; i < width; ++i) {
+    for (std::int64_t d = 0; d < depth; d += kChunk) {
+      _mm512_storeu_si512(to + d * width + i * kChunk, _mm512_loadu_si512(rows[i] + d));
+    }
+  }
+}
+
 }  // namespace
 
 const ProductLoops<Bfloat16>* amx_bf16_loops(const ProductLoops<Bfloat16>& vectors) {
   static const ProductLoops<Bfloat16> loops = {kPanelRows,
                                                kPanelColumns,
                                                vectors.pack,
-                                               nullptr,
+                                               pack_whole_rows_for_tiles<Bfloat16>,
                                                multiply_by_tiles<Bf16Tiles>,
                                                multiply_prepared_by_tiles<Bf16Tiles>,
                                                nullptr,
@@ -268,7 +279,7 @@ const ProductLoops<std::uint8_t>* byte_loops_of(decltype(ProductLoops<std::uint8
   static const ProductLoops<std::uint8_t> loops = {kPanelRows,
                                                    kPanelColumns,
                                                    pack,
-                                                   nullptr,
+                                                   pack_whole_rows_for_tiles<std::uint8_t>,
                                                    multiply_by_tiles<Tiles>,
                                                    multiply_prepared_by_tiles<Tiles>,
                                                    nullptr,
