@@ -212,6 +212,41 @@ TEST(TiledProducts, AddInTheOrderThatIsTold) {
   }
 }
 
+// What AVX512_BF16 adds up of a block of the depth: of every pair the second product, and then the
+// first one.
+float sum_by_pairs(const ProductOperand<Bfloat16>& lhs, const ProductOperand<Bfloat16>& rhs,
+                   std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t block) {
+  float sum = 0;
+  for (std::int64_t k0 = 0; k0 < k; k0 += block) {
+    float part = 0;
+    for (std::int64_t d = k0; d < std::min(k, k0 + block); d += 2) {
+      if (d + 1 < k) part = std::fma(lhs.at(i, d + 1), rhs.at(d + 1, j), part);
+      part = std::fma(lhs.at(i, d), rhs.at(d, j), part);
+    }
+    sum += part;
+  }
+  return sum;
+}
+
+// As on machines without tiles, or where the system keeps them from the process.
+TEST(PackedProductsOfPairs, AddInTheOrderOfTheInstructionWithoutTiles) {
+  const auto* const loops = product_loops<Bfloat16>(ProductInstructions::avx512);
+  if (loops == nullptr) GTEST_SKIP() << "this machine has no AVX512_BF16";
+  EXPECT_FALSE(loops->uses_tiles);
+  for (const auto& [m, n, k] : kProductSizes) {
+    const ProductOperand<Bfloat16> lhs(m, k, true, false, 9), rhs(k, n, false, false, 10);
+    const auto out =
+        product_of<float>(PackedProduct<Bfloat16>(m, n, k, *loops), lhs, rhs, m, n, *loops);
+    const std::int64_t block = PackedProduct<Bfloat16>::block_depth(k, *loops);
+    for (std::int64_t i = 0; i < m; i += 7) {
+      for (std::int64_t j = 0; j < n; j += 5) {
+        ASSERT_EQ(out[static_cast<std::size_t>(i * n + j)], sum_by_pairs(lhs, rhs, i, j, k, block))
+            << m << " " << n << " " << k << " at " << i << " " << j;
+      }
+    }
+  }
+}
+
 #if defined(__x86_64__)
 // XGETBV of 1 has a bit for each state that is not as at the start: 18 is the tiles' data.
 bool are_tiles_in_use() {
