@@ -229,17 +229,17 @@ void PackedProduct<T>::pack_block(const Operands& operands, const Block& block, 
   const T* const from = operands.rhs + block.k0 * strides.row + block.n0 * strides.column;
   const std::int64_t panel = loops_.columns;
   if (strides.column == 1) {  // by steps of the depth
-    device::parallel_for(
-        parts_of(block.depth, kPackedSteps),
-        std::max<std::int64_t>(1, packed_at_once(loops_) / (block.columns * kPackedSteps)),
-        [&](std::int64_t begin, std::int64_t end) {
-          pack_columns(from, strides, block.columns, begin * kPackedSteps,
-                       std::min(block.depth, end * kPackedSteps), block.depth, packed);
-        });
+    device::parallel_for(parts_of(block.depth, kPackedSteps),
+                         std::max<std::int64_t>(1, kPackedAtOnce / (block.columns * kPackedSteps)),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           pack_columns(from, strides, block.columns, begin * kPackedSteps,
+                                        std::min(block.depth, end * kPackedSteps), block.depth,
+                                        packed);
+                         });
     return;
   }
   device::parallel_for(parts_of(block.columns, panel),
-                       std::max<std::int64_t>(1, packed_at_once(loops_) / (block.depth * panel)),
+                       std::max<std::int64_t>(1, kPackedAtOnce / (block.depth * panel)),
                        [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t j = begin * panel;
                          pack_columns(from + j * strides.column, strides,

@@ -19,10 +19,7 @@ inline constexpr std::int64_t kProductTileColumns = 384;
 // Rows that are packed as a whole.
 inline constexpr std::int64_t kFewRows = 240;
 // Numbers that are worth packing on another thread.
-template <typename T>
-std::int64_t packed_at_once(const ProductLoops<T>& loops) {
-  return loops.uses_tiles ? 1 << 18 : 1 << 16;
-}
+inline constexpr std::int64_t kPackedAtOnce = 1 << 16;
 
 inline std::int64_t parts_of(std::int64_t size, std::int64_t most) {
   return (size + most - 1) / most;
@@ -68,7 +65,7 @@ void pack_all_rows(const ProductRows<T>& rows, std::int64_t m, std::int64_t k,
   const std::int64_t panels = parts_of(m, loops.rows);
   device::parallel_for(
       panels * parts_of(k, block_depth),
-      std::max<std::int64_t>(1, packed_at_once(loops) / (loops.rows * block_depth)),
+      std::max<std::int64_t>(1, kPackedAtOnce / (loops.rows * block_depth)),
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
           const std::int64_t k0 = unit / panels * block_depth, i = unit % panels * loops.rows;
