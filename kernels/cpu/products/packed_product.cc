@@ -25,6 +25,9 @@ constexpr std::int64_t kFewRowsBytes = 2 << 20;
 constexpr std::int64_t kMostPanelColumns = 128;
 constexpr std::int64_t kLeastTasks = 4;
 constexpr std::int64_t kPackedSteps = 8;
+// Steps that are read ahead of those that are packed, where every one is a run of memory of its
+// own.
+constexpr std::int64_t kStepsAhead = 32;
 
 // The size of equal parts, of which there are as few as possible.
 std::int64_t even_part(std::int64_t size, std::int64_t most, std::int64_t multiple) {
@@ -215,6 +218,10 @@ void PackedProduct<T>::pack_columns(const T* from, MatrixStrides strides, std::i
   const std::int64_t panel = loops_.columns;
   const std::int64_t steps = strides.column == 1 ? kPackedSteps : end - begin;
   for (std::int64_t d = begin; d < end; d += steps) {
+    const std::int64_t ahead = std::min(steps, end - d - kStepsAhead);
+    if (strides.column == 1 && ahead > 0) {
+      fetch_panel(from + (d + kStepsAhead) * strides.row, 1, strides.row, columns, ahead, 0, 1);
+    }
     for (std::int64_t j = 0; j < columns; j += panel) {
       loops_.pack(from + d * strides.row + j * strides.column, strides.column, strides.row,
                   std::min(panel, columns - j), panel, std::min(steps, end - d),
@@ -308,7 +315,7 @@ void PackedProduct<T>::multiply_columns(const Operands& operands, std::int64_t j
     pack_columns(from, strides, columns, 0, depth, depth, slot.packed);
     const std::int64_t next_depth = std::min(depth_, k_ - k0 - depth);
     for (std::int64_t i = 0; i < m_; i += loops_.rows) {
-      if (next_depth > 0) {
+      if (next_depth > 0 && strides.column != 1) {
         fetch_panel(from + depth * strides.row, strides.column, strides.row, columns, next_depth,
                     i / loops_.rows, row_panels);
       }
