@@ -150,6 +150,7 @@ std::shared_ptr<const Executable> CurrentExecutable::incumbent() const {
 void CurrentExecutable::install(std::shared_ptr<const Executable> executable) {
   trial_ = nullptr;
   executable_ = std::move(executable);
+  executable_->enable_sampling(drift_ > 0);  // one that was planned for before had ceased to be
   runs_ = 0;
   fewer_tried_ = 0;
 }
@@ -158,7 +159,7 @@ void CurrentExecutable::begin_trial(std::shared_ptr<const Executable> challenger
   trial_ = std::make_unique<PlanTrial>(executable_, std::move(challenger));
 }
 
-bool CurrentExecutable::is_on_trial() {
+bool CurrentExecutable::advance_trial() {
   const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
   const std::lock_guard lock(mutex_);
   ++runs_;
@@ -217,7 +218,7 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
 std::shared_ptr<const Executable> CurrentExecutable::next() {
   // What is stored with loss decides bits, and times must not.
   if (!(drift_ > 0) || options_.remedies.lossy) return get();
-  if (is_on_trial()) return get();
+  if (advance_trial()) return get();
   std::shared_ptr<const Executable> now = incumbent();
   planner::MeasuredCosts& costs = now->program().costs();
   if (costs.update(drift_) && now->program().is_calibrated() && costs.contradict_base()) {
@@ -286,7 +287,6 @@ void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
     const std::uint64_t version = made->costs_version;
     Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
     if (!executable.ok()) return;
-    (*executable)->enable_sampling(drift_ > 0);
     const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
     const std::lock_guard lock(mutex_);
     if ((*executable)->plan().peak_bytes > limit) continue;

@@ -84,7 +84,7 @@ class CurrentExecutable {
   // The one that stays unless a trial says otherwise.
   std::shared_ptr<const Executable> incumbent() const;
   // Counts a run. True while a trial goes on.
-  bool is_on_trial();
+  bool advance_trial();
   // Whether it is time to ask for a plan with fewer remedies; once for each executable and set.
   bool wants_fewer_remedies();
   void request(Reason reason);

@@ -217,6 +217,10 @@ TEST_F(PlanTrials, APlanByNewPricesGoesAgainWhereTheOldOneWasFaster) {
     }
     EXPECT_EQ(current->trials(), 1);
     EXPECT_EQ(current->get(), new_is_faster ? second : first);
+    // Whichever stays goes on being measured.
+    const std::int64_t measured = program_->costs().runs();
+    for (int i = 0; i < 5; ++i) run(*current->get());
+    EXPECT_GT(program_->costs().runs(), measured);
   }
 }
 
