@@ -80,6 +80,15 @@ TEST(Fuse, RepeatsWhatIsCheaperThanStoringIt) {
             "fusion{multiply(exponential(p0), p0)}(p0))");
 }
 
+// The kernel reads less than before.
+TEST(Fuse, RepeatsWhatWidensASmallerOperand) {
+  EXPECT_EQ(fused("x = bf16[512,1024] parameter(0)\n y = f32[512,1024] parameter(1)\n"
+                  "w = f32[512,1024] convert(x)\n a = f32[512,1024] add(w, y)\n"
+                  "b = f32[512,1024] multiply(w, y)\n"
+                  "ROOT r = f32[512,2048] concatenate(a, b), dimensions={1}"),
+            "fusion{concatenate(add(convert(p0), p1), multiply(convert(p0), p1))}(p0, p1)");
+}
+
 TEST(Fuse, NeverRepeatsWhatIsDearerThanReadingIt) {
   EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
                   "b = f32[32,64] broadcast(e), dimensions={1}\n y = f32[32,64] parameter(1)\n"

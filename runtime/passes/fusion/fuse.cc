@@ -244,7 +244,7 @@ class VerticalFusion {
   bool pays_to_repeat(Instruction& instruction, const std::vector<int>& groups) const {
     const std::vector<Instruction*> chain = chain_of(instruction);
     const double apart = kernel_seconds(chain);
-    double together = -1;
+    std::optional<double> together;  // below zero where the groups read less than before
     for (std::size_t n = 1; n <= chain.size(); ++n) {
       const std::span<Instruction* const> inside = std::span(chain).first(n);
       double sum = n < chain.size() ? kernel_seconds(std::span(chain).subspan(n)) : 0;
@@ -255,9 +255,9 @@ class VerticalFusion {
         if (with) sum += with->seconds - groups_[at(group)].seconds;
       }
       if (!fits) break;
-      if (together < 0 || sum < together) together = sum;
+      if (!together || sum < *together) together = sum;
     }
-    return together >= 0 && together < apart;
+    return together && *together < apart;
   }
 
   // As one kernel with the first as its result, or as several where it can't be one.
