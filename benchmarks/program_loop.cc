@@ -61,11 +61,13 @@ class LoadedProgram {
                                                      device::KernelProvider& provider) {
     PLIMSOLL_ASSIGN_OR_RETURN(auto module, import::load_program(file));
     PLIMSOLL_ASSIGN_OR_RETURN(const double drift, number_variable(Variable::replan_drift));
+    PLIMSOLL_ASSIGN_OR_RETURN(const executor::ProgramOptions options,
+                              executor::program_options_from_environment());
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->budget_ = memory::Budget::create(device::default_device(), limit_bytes);
     const auto start = std::chrono::steady_clock::now();
     PLIMSOLL_ASSIGN_OR_RETURN(loaded->program_,
-                              executor::Program::create(std::move(module), provider, {},
+                              executor::Program::create(std::move(module), provider, options,
                                                         executor::machine_speeds(provider)));
     loaded->options_ = {{}, executor::machine_of(loaded->budget_->tiers()), {limit_bytes, {}, {}}};
     PLIMSOLL_ASSIGN_OR_RETURN(

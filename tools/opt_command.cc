@@ -144,6 +144,7 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
                     const std::string before = ir::to_text(*module);
                     PLIMSOLL_PROGRAM_FAULT(passes::optimize(
                         *module, {.fused_attention = options->fused_attention,
+                                  .excess_precision = options->excess_precision,
                                   .collective_bucket_bytes = options->collective_bucket_bytes}));
                     changed = ir::to_text(*module) != before;
                     return {};

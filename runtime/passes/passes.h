@@ -18,8 +18,9 @@ namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
-// turn_products, schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces,
-// which round otherwise. None looks at a memory limit, so that bits do not depend on one.
+// turn_products, keep_excess_precision, schedule_sums, promote_all_reduces, reassociate_all_reduces
+// and hoist_all_reduces, which round otherwise. None looks at a memory limit, so that bits do not
+// depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
 inline constexpr std::string_view kWholeShapes = "whole_shapes";
@@ -154,6 +155,11 @@ Result<bool> schedule_sums(ir::Module& module);
 // otherwise than as written; it looks at no limit, and the bits are the same at all of them.
 Result<bool> recognize_attention(ir::Module& module);
 
+// Chains of elementwise operations on bf16 and f16 compute in f32 and round once, where they end:
+// as XLA does where `xla_allow_excess_precision` is set. What is compared, tested, cut to integers,
+// moved, summed or stored is rounded, and so is what the program itself converts to such a dtype.
+Result<bool> keep_excess_precision(ir::Module& module);
+
 // Of a module with several participants: what waits for others does so in the order in which it
 // stands, whatever else a plan reorders, so that participants with plans of their own meet.
 Result<bool> order_collectives(ir::Module& module);
@@ -247,8 +253,9 @@ std::string_view to_string(Fusion fusion);
 struct OptimizeOptions {
   Fusion fusion = Fusion::full;
   Residuals residuals = Residuals::cheaper;
-  int recomputed_percent = 100;  // of a loop's rounds (recompute_residuals)
-  bool fused_attention = true;   // false: recognize_attention is left out
+  int recomputed_percent = 100;   // of a loop's rounds (recompute_residuals)
+  bool fused_attention = true;    // false: recognize_attention is left out
+  bool excess_precision = false;  // keep_excess_precision, too
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too. Its
   // kernels have so many threads that sums of columns stay apart from rows.
   bool launches_cost = false;

@@ -79,6 +79,10 @@ const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops 
 const PassInfo kAttention = {
     "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
     whatever_the_speeds(recognize_attention)};
+const PassInfo kExcessPrecision = {
+    "excess-precision",
+    "Chains of operations on bf16 and f16 round once (rounds otherwise than as written)",
+    whatever_the_speeds(keep_excess_precision)};
 const PassInfo kOwnStarts = {"own-starts",
                              "Gives each loop spread constants of its own to start from",
                              whatever_the_speeds(own_starts)};
@@ -223,6 +227,7 @@ std::span<const PassInfo> all_passes() {
 std::span<const PassInfo> rounding_passes() {
   static const std::array kPasses = {
       kAttention,
+      kExcessPrecision,
       kPromoteAllReduces,
       kPromoteToNarrowerSums,
       kReassociateAllReduces,
@@ -260,6 +265,11 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
     if (fused) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
     is_other = is_other || fused;
+  }
+  if (options.excess_precision) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool kept, run(kExcessPrecision, module));
+    if (kept) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    is_other = is_other || kept;
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool turned, run(kTurnProducts, module));
   is_other = is_other || turned;

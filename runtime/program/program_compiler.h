@@ -23,7 +23,7 @@ struct CompilerOptions {
   ProgramOptions program;
   bool calibrate = false;  // plan by this machine's measured speeds, else by the built-in table
 };
-// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES, PLIMSOLL_CALIBRATION).
+// What the environment says (program_options_from_environment, PLIMSOLL_CALIBRATION).
 Result<CompilerOptions> compiler_options_from_environment();
 
 // Makes programs of modules for the device that `provider` makes kernels of. Thread-safe.

@@ -11,6 +11,8 @@ Result<ProgramOptions> program_options_from_environment() {
   ProgramOptions options;
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
   options.fused_attention = attention == "fused";
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string excess, choice_variable(Variable::excess_precision));
+  options.excess_precision = excess == "1";
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
   options.joint_launches = launches == "joint";
   PLIMSOLL_ASSIGN_OR_RETURN(

@@ -13,8 +13,9 @@ namespace plimsoll::executor {
 struct ProgramOptions {
   ProgramOptions(bool optimize = true) : optimize(optimize) {}  // implicit: the one most choose
 
-  bool optimize;                // run passes::optimize; false: the module is run as written
-  bool fused_attention = true;  // where it does (passes::OptimizeOptions)
+  bool optimize;                  // run passes::optimize; false: the module is run as written
+  bool fused_attention = true;    // where it does (passes::OptimizeOptions)
+  bool excess_precision = false;  // where it does, too
   // Small kernels that do not depend on each other run in one launch.
   bool joint_launches = true;
   // All participants run this very module. Otherwise each has its own, with the same collectives in
@@ -30,8 +31,8 @@ struct ProgramOptions {
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 
-// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES, PLIMSOLL_COLLECTIVE_BUCKET,
-// PLIMSOLL_COLLECTIVE_OVERLAP).
+// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_EXCESS_PRECISION, PLIMSOLL_LAUNCHES,
+// PLIMSOLL_COLLECTIVE_BUCKET, PLIMSOLL_COLLECTIVE_OVERLAP).
 Result<ProgramOptions> program_options_from_environment();
 
 // Does PLIMSOLL_CALIBRATION let programs be planned by this machine's measured speeds?

@@ -36,8 +36,9 @@ struct LimitedRun {
 };
 
 // Whatever can go on beside kernels does.
-executor::ProgramOptions eager_collectives(bool optimize) {
+executor::ProgramOptions eager_collectives(bool optimize, bool excess_precision = false) {
   executor::ProgramOptions options(optimize);
+  options.excess_precision = excess_precision;
   options.overlap_bytes = 1;
   return options;
 }
@@ -246,7 +247,8 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
 std::string check_limits_together(const ir::Module& module, Arguments arguments,
                                   device::KernelProvider& provider, std::uint64_t seed, int limits,
                                   const LimitOptions& options, LimitCheck* report) {
-  auto program = Program::create(module.clone(), provider, eager_collectives(options.optimize));
+  auto program = Program::create(module.clone(), provider,
+                                 eager_collectives(options.optimize, options.excess_precision));
   if (!program.ok()) return "compile: " + program.status().to_string();
   const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;

@@ -28,7 +28,8 @@ struct LimitCheck {
 
 // What may be done with values besides keeping them, and where else they may go.
 struct LimitOptions {
-  bool optimize = true;  // run the passes, or the module as written
+  bool optimize = true;           // run the passes, or the module as written
+  bool excess_precision = false;  // among the passes
   planner::Remedies remedies;
   std::int64_t host_bytes = 0, disk_bytes = 0;
 };

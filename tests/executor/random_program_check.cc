@@ -58,6 +58,7 @@ LimitOptions limits_of(std::uint64_t seed) {
   LimitOptions options;
   // Unfused programs keep more values, so a third of them is checked as written.
   options.optimize = seed % 3 != 0;
+  options.excess_precision = seed % 7 == 5;
   const std::uint64_t kind = (seed / 2 + seed / 8) % 4;
   options.remedies.compress = kind == 1 || kind == 3;
   options.remedies.swap = kind >= 2;

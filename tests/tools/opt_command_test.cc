@@ -36,6 +36,21 @@ TEST(Opt, TakesAttentionFromTheEnvironment) {
   EXPECT_NE(optimized(""), optimized("PLIMSOLL_ATTENTION=composed"));
 }
 
+TEST(Opt, RoundsChainsOnceOnlyWhereAsked) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "chain.hlo",
+      "HloModule m\nENTRY e { x = bf16[64] parameter(0)\n a = bf16[64] multiply(x, x)\n"
+      "ROOT b = bf16[64] add(a, x) }");
+  const auto optimized = [&](const std::string& environment) {
+    const Call call = plimsoll("opt " + file + " --passes optimize --json", environment);
+    EXPECT_EQ(call.exit_code, 0) << call.error;
+    return call.json()["hlo"].get<std::string>();
+  };
+  EXPECT_EQ(optimized("").find("convert"), std::string::npos);
+  EXPECT_NE(optimized("PLIMSOLL_EXCESS_PRECISION=1").find("convert"), std::string::npos);
+}
+
 TEST(Opt, RoundTripsWithoutPasses) {
   const Folder folder;
   const Call once = plimsoll("opt " + folder.write("p.hlo", kAdd) + " --passes none");

@@ -51,6 +51,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
     if (!flags.as_written) {
       PLIMSOLL_PROGRAM_FAULT(passes::optimize(
           *copy, {.fused_attention = program_options.fused_attention,
+                  .excess_precision = program_options.excess_precision,
                   .collective_bucket_bytes = program_options.collective_bucket_bytes,
                   .same_collectives_in_all_forms = program_options.plans_alone}));
     }
