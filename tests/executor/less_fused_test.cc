@@ -248,7 +248,7 @@ std::string levels(int count) {
     const std::string n = std::to_string(i), before = std::to_string(i - 1);
     add("p", i, "dot(a" + before + ", w)" + dims);
     add("g", i, "tanh(p" + n + ")");
-    add("s", i, "abs(g" + n + ")");
+    add("s", i, "tanh(g" + n + ")");
     add("a", i, "multiply(g" + n + ", s" + n + ")");
   }
   add("d", count, "negate(a" + std::to_string(count) + ")");
@@ -279,13 +279,13 @@ TEST(PlanWithin, PlansNoFormThatCannotBeFaster) {
   ASSERT_TRUE(unlimited.ok() && vertical.ok());
   const auto fastest = (*vertical)->plan(options);
   ASSERT_TRUE(fastest.ok());
-  // The limit at which the fully fused program has lost a twentieth, and others nothing to win.
+  // The limit at which the fully fused program has lost a fiftieth, and others nothing to win.
   bool found = false;
   for (int share = 95; share >= 50 && !found; share -= 1) {
     options.limit_bytes = (*unlimited)->peak_bytes / 100 * share;
     const auto limited = program->plan(options);
     if (!limited.ok()) break;
-    found = (*limited)->predicted_seconds > 1.05 * (*unlimited)->predicted_seconds &&
+    found = (*limited)->predicted_seconds > 1.02 * (*unlimited)->predicted_seconds &&
             (*limited)->predicted_seconds <= (*fastest)->predicted_seconds;
   }
   ASSERT_TRUE(found) << (*fastest)->predicted_seconds / (*unlimited)->predicted_seconds;

@@ -42,7 +42,7 @@ using Instructions = std::vector<Instruction*>;
 
 // Fewer bytes are worth this much time. Where arithmetic takes longer than traffic, the table sees
 // no use in less traffic.
-constexpr double kAsQuick = 1.03;
+constexpr double kAsQuick = 1.07;
 constexpr std::size_t kMostReaders = 4;
 constexpr std::size_t kLongestExpression = 24;
 
