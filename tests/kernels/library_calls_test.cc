@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/calls/call.h"
 #include "kernels/kernels.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text/text.h"
 #include "tests/kernels/kernel_harness.h"
@@ -130,6 +131,40 @@ Result<ir::Literal> triangular_solve(char side, char uplo, char trans, char diag
   if (!module.ok()) return module.status();
   const ir::Literal operands[] = {a, b};
   return run_instruction(*(*module)->entry()->root(), operands);
+}
+
+// Over several blocks, of which the last is a part, and in a batch, whose second matrix begins at
+// an odd place.
+TEST(LinearAlgebra, SquareMatricesAreFactoredInTheResultWithoutOtherMemory) {
+  constexpr std::int64_t kOrder = 37, kSize = kOrder * kOrder;
+  auto module = ir::parse_module(
+      text_of({"(f64[2,37,37], s32[2,37], s32[2])", "f64[2,37,37]", "lapack_dgetrf_ffi", "{}"}));
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const ir::Instruction& root = *(*module)->entry()->root();
+  const auto kernel = make_kernel(root);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+  EXPECT_EQ((*kernel)->workspace_bytes(), 0);
+  const ir::Literal a = random_floats(root.operand(0)->shape(), 1);
+  const auto made = run_instruction(root, std::span(&a, 1));
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  const ir::Literal& lu = made->elements()[0];
+  for (std::int64_t b = 0; b < 2; ++b) {
+    std::vector<std::int64_t> rows(kOrder);
+    for (std::int64_t i = 0; i < kOrder; ++i) rows[at(i)] = i;
+    for (std::int64_t i = 0; i < kOrder; ++i) {
+      const auto pivot = static_cast<std::int64_t>(made->elements()[1].at(b * kOrder + i)) - 1;
+      std::swap(rows[at(i)], rows[at(pivot)]);
+    }
+    for (std::int64_t i = 0; i < kOrder; ++i) {
+      for (std::int64_t j = 0; j < kOrder; ++j) {
+        double product = i <= j ? lu.at(b * kSize + i * kOrder + j) : 0;
+        for (std::int64_t k = 0; k < i && k <= j; ++k) {
+          product += lu.at(b * kSize + i * kOrder + k) * lu.at(b * kSize + k * kOrder + j);
+        }
+        EXPECT_NEAR(product, a.at(b * kSize + rows[at(i)] * kOrder + j), 1e-12) << i << ' ' << j;
+      }
+    }
+  }
 }
 
 TEST(LinearAlgebra, SolvesTrianglesOfEverySideAndForm) {

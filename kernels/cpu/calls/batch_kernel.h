@@ -69,6 +69,21 @@ void to_rows(const T* columns, std::int64_t m, std::int64_t n, T* rows) {
   to_columns(columns, n, m, rows);
 }
 
+// A square matrix where it lies, in blocks as above.
+template <typename T>
+void turn(T* square, std::int64_t n) {
+  constexpr std::int64_t kBlock = 64 / sizeof(T) > 8 ? 64 / sizeof(T) : 8;
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    const std::int64_t i_end = std::min(n, i + kBlock);
+    for (std::int64_t j = 0; j <= i; j += kBlock) {
+      for (std::int64_t y = i; y < i_end; ++y) {
+        const std::int64_t x_end = std::min(j + kBlock, y);
+        for (std::int64_t x = j; x < x_end; ++x) std::swap(square[y * n + x], square[x * n + y]);
+      }
+    }
+  }
+}
+
 // Solves a batch of problems, each on one thread by the same steps, so that the number of threads
 // changes no bit. A Solver has `void solve(const BatchTask&) const` and `scratch` (a
 // ScratchLayout).

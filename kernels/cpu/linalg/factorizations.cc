@@ -54,17 +54,16 @@ Result<Getrf<T>> Getrf<T>::create(const LibraryCall& call) {
   PLIMSOLL_RETURN_IF_ERROR(
       call.expect_result<std::int32_t>(1, made.dims({std::min(made.m, made.n)})));
   PLIMSOLL_RETURN_IF_ERROR(call.expect_result<std::int32_t>(2, made.batch_dims));
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   return made;
 }
 
 template <typename T>
 void Getrf<T>::solve(const BatchTask& task) const {
   if (is_empty()) return set_info(task, 2, 0);
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), m, n, a);
+  T* const a = begin_columns<T>(task);
   set_info(task, 2, lapack::getrf(m, n, a, task.result<int>(1, std::min(m, n))));
-  to_rows(a, m, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -76,17 +75,16 @@ Result<Potrf<T>> Potrf<T>::create(const LibraryCall& call) {
   PLIMSOLL_RETURN_IF_ERROR(made.take_square(call, a));
   PLIMSOLL_RETURN_IF_ERROR(call.expect_result<T>(0, a));
   PLIMSOLL_RETURN_IF_ERROR(call.expect_result<std::int32_t>(1, made.batch_dims));
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   return made;
 }
 
 template <typename T>
 void Potrf<T>::solve(const BatchTask& task) const {
   if (is_empty()) return set_info(task, 1, 0);
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), n, n, a);
+  T* const a = begin_columns<T>(task);
   set_info(task, 1, lapack::potrf(uplo, n, a));
-  to_rows(a, n, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -101,7 +99,7 @@ Result<Geqrf<T>> Geqrf<T>::create(const LibraryCall& call) {
   T best{};
   (void)lapack::geqrf(made.m, made.n, static_cast<T*>(nullptr), nullptr, &best, -1);
   made.lwork = work_size(best);
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   return made;
 }
@@ -109,10 +107,9 @@ Result<Geqrf<T>> Geqrf<T>::create(const LibraryCall& call) {
 template <typename T>
 void Geqrf<T>::solve(const BatchTask& task) const {
   if (is_empty()) return;
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), m, n, a);
+  T* const a = begin_columns<T>(task);
   (void)lapack::geqrf(m, n, a, task.result<T>(1, std::min(m, n)), task.memory<T>(work_at), lwork);
-  to_rows(a, m, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -130,7 +127,7 @@ Result<Geqp3<T>> Geqp3<T>::create(const LibraryCall& call) {
   (void)lapack::geqp3(made.m, made.n, static_cast<T*>(nullptr), nullptr, nullptr, &best, -1,
                       nullptr);
   made.lwork = work_size(best);
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   made.rwork_at = made.scratch.template add<Real<T>>(2 * static_cast<std::int64_t>(made.n));
   return made;
@@ -142,11 +139,10 @@ void Geqp3<T>::solve(const BatchTask& task) const {
   int* const pivots = task.result<int>(1, n);
   std::copy_n(given, n, pivots);
   if (is_empty()) return;
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), m, n, a);
+  T* const a = begin_columns<T>(task);
   (void)lapack::geqp3(m, n, a, pivots, task.result<T>(2, std::min(m, n)), task.memory<T>(work_at),
                       lwork, task.memory<Real<T>>(rwork_at));
-  to_rows(a, m, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -166,7 +162,7 @@ Result<Orgqr<T>> Orgqr<T>::create(const LibraryCall& call) {
   T best{};
   (void)lapack::orgqr(made.m, made.n, made.k, static_cast<T*>(nullptr), nullptr, &best, -1);
   made.lwork = work_size(best);
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   return made;
 }
@@ -174,10 +170,9 @@ Result<Orgqr<T>> Orgqr<T>::create(const LibraryCall& call) {
 template <typename T>
 void Orgqr<T>::solve(const BatchTask& task) const {
   if (is_empty()) return;
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), m, n, a);
+  T* const a = begin_columns<T>(task);
   (void)lapack::orgqr(m, n, k, a, task.operand<T>(1, k), task.memory<T>(work_at), lwork);
-  to_rows(a, m, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -247,7 +242,7 @@ Result<Gehrd<T>> Gehrd<T>::create(const LibraryCall& call) {
   T best{};
   (void)lapack::gehrd(made.n, made.low, made.high, static_cast<T*>(nullptr), nullptr, &best, -1);
   made.lwork = work_size(best);
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   return made;
 }
@@ -258,12 +253,11 @@ void Gehrd<T>::solve(const BatchTask& task) const {
     std::copy_n(task.operand<T>(0, elements()), elements(), task.result<T>(0, elements()));
     return set_info(task, 2, 0);
   }
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), n, n, a);
+  T* const a = begin_columns<T>(task);
   set_info(
       task, 2,
       lapack::gehrd(n, low, high, a, task.result<T>(1, n - 1), task.memory<T>(work_at), lwork));
-  to_rows(a, n, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>
@@ -284,7 +278,7 @@ Result<Sytrd<T>> Sytrd<T>::create(const LibraryCall& call) {
   (void)lapack::sytrd(made.uplo, made.n, static_cast<T*>(nullptr), nullptr, nullptr, nullptr, &best,
                       -1);
   made.lwork = work_size(best);
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   return made;
 }
@@ -292,12 +286,11 @@ Result<Sytrd<T>> Sytrd<T>::create(const LibraryCall& call) {
 template <typename T>
 void Sytrd<T>::solve(const BatchTask& task) const {
   if (is_empty()) return set_info(task, 4, 0);
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), n, n, a);
+  T* const a = begin_columns<T>(task);
   set_info(task, 4,
            lapack::sytrd(uplo, n, a, task.result<Real<T>>(1, n), task.result<Real<T>>(2, n - 1),
                          task.result<T>(3, n - 1), task.memory<T>(work_at), lwork));
-  to_rows(a, n, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 // The diagonals have n elements each: the first of the lower one and the last of the upper one

@@ -21,8 +21,6 @@ struct Trsm : MatrixSolver {
 // (a) -> (lu, pivots from 1, info).
 template <typename T>
 struct Getrf : MatrixSolver {
-  std::int64_t a_at = 0;
-
   static Result<Getrf> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
 };
@@ -31,7 +29,6 @@ struct Getrf : MatrixSolver {
 template <typename T>
 struct Potrf : MatrixSolver {
   char uplo = 'L';
-  std::int64_t a_at = 0;
 
   static Result<Potrf> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
@@ -41,7 +38,7 @@ struct Potrf : MatrixSolver {
 template <typename T>
 struct Geqrf : MatrixSolver {
   int lwork = 0;
-  std::int64_t a_at = 0, work_at = 0;
+  std::int64_t work_at = 0;
 
   static Result<Geqrf> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
@@ -51,7 +48,7 @@ struct Geqrf : MatrixSolver {
 template <typename T>
 struct Geqp3 : MatrixSolver {
   int lwork = 0;
-  std::int64_t a_at = 0, work_at = 0, rwork_at = 0;
+  std::int64_t work_at = 0, rwork_at = 0;
 
   static Result<Geqp3> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
@@ -61,7 +58,7 @@ struct Geqp3 : MatrixSolver {
 template <typename T>
 struct Orgqr : MatrixSolver {
   int k = 0, lwork = 0;
-  std::int64_t a_at = 0, work_at = 0;
+  std::int64_t work_at = 0;
 
   static Result<Orgqr> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
@@ -82,7 +79,7 @@ struct Ormqr : MatrixSolver {
 template <typename T>
 struct Gehrd : MatrixSolver {
   int low = 1, high = 0, lwork = 0;
-  std::int64_t a_at = 0, work_at = 0;
+  std::int64_t work_at = 0;
 
   static Result<Gehrd> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
@@ -93,7 +90,7 @@ template <typename T>
 struct Sytrd : MatrixSolver {
   char uplo = 'L';
   int lwork = 0;
-  std::int64_t a_at = 0, work_at = 0;
+  std::int64_t work_at = 0;
 
   static Result<Sytrd> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;

@@ -21,6 +21,7 @@ struct MatrixSolver {
   Dims batch_dims;
   std::int64_t batch = 1;
   ScratchLayout scratch;
+  std::int64_t columns_at = -1;  // of a matrix that is not square
 
   // Takes the sizes from a first operand's dims.
   Status take_sizes(const LibraryCall& call, const Dims& dims) {
@@ -45,6 +46,24 @@ struct MatrixSolver {
   }
   bool is_empty() const { return m == 0 || n == 0; }
   std::int64_t elements() const { return static_cast<std::int64_t>(m) * n; }
+
+  // Where the library works on the first operand, by columns, before it is the first result by
+  // rows: a square one in that result, where it is turned in the end, another in the task's memory.
+  template <typename T>
+  void take_columns() {
+    if (m != n) columns_at = scratch.add<T>(elements());
+  }
+  template <typename T>
+  T* begin_columns(const BatchTask& task) const {
+    T* const a = m == n ? task.result<T>(0, elements()) : task.memory<T>(columns_at);
+    to_columns(task.operand<T>(0, elements()), m, n, a);
+    return a;
+  }
+  template <typename T>
+  void end_columns(const BatchTask& task, T* a) const {
+    if (m == n) return turn(a, n);
+    to_rows(a, m, n, task.result<T>(0, elements()));
+  }
 };
 
 inline void set_info(const BatchTask& task, std::size_t result, int info) {

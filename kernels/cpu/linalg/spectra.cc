@@ -116,7 +116,7 @@ Result<Syevd<T>> Syevd<T>::create(const LibraryCall& call) {
   made.lwork = work_size(best);
   made.lrwork = kIsComplex<T> ? work_size(best_real) : 0;
   made.liwork = best_int;
-  made.a_at = made.scratch.template add<T>(made.elements());
+  made.template take_columns<T>();
   made.work_at = made.scratch.template add<T>(made.lwork);
   made.rwork_at = made.scratch.template add<Real<T>>(made.lrwork);
   made.iwork_at = made.scratch.template add<int>(made.liwork);
@@ -126,13 +126,12 @@ Result<Syevd<T>> Syevd<T>::create(const LibraryCall& call) {
 template <typename T>
 void Syevd<T>::solve(const BatchTask& task) const {
   if (is_empty()) return set_info(task, 2, 0);
-  T* const a = task.memory<T>(a_at);
-  to_columns(task.operand<T>(0, elements()), n, n, a);
+  T* const a = begin_columns<T>(task);
   set_info(
       task, 2,
       lapack::syevd(mode, uplo, n, a, task.result<Real<T>>(1, n), task.memory<T>(work_at), lwork,
                     task.memory<Real<T>>(rwork_at), lrwork, task.memory<int>(iwork_at), liwork));
-  to_rows(a, n, n, task.result<T>(0, elements()));
+  end_columns(task, a);
 }
 
 template <typename T>

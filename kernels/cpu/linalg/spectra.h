@@ -37,7 +37,7 @@ template <typename T>
 struct Syevd : MatrixSolver {
   char mode = 'V', uplo = 'L';
   int lwork = 0, lrwork = 0, liwork = 0;
-  std::int64_t a_at = 0, work_at = 0, rwork_at = 0, iwork_at = 0;
+  std::int64_t work_at = 0, rwork_at = 0, iwork_at = 0;
 
   static Result<Syevd> create(const LibraryCall& call);
   void solve(const BatchTask& task) const;
