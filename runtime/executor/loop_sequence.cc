@@ -252,13 +252,20 @@ class SequenceWriter {
     text_.steps[at(branch)].input_count = 1;
     text_.steps[at(branch)].is_pred = instruction.operand(0)->shape().dtype() == ir::DType::pred;
     put(inputs[0]);
+    const auto leaves = ir::leaves(instruction.shape());
     auto first = inputs.begin() + 1;
     for (std::int32_t i = 0; i < step.callee_count; ++i) {
       const auto last = first + ir::leaf_count(instruction.operand(i + 1)->shape());
       const std::int32_t block = begin_step(SequenceStep::Kind::block);
-      if (!add_plan(*plan.callees[at(step.callees + i)], Places(first, last), outputs, arena)) {
-        return false;
+      const ResolvedPlan& callee = *plan.callees[at(step.callees + i)];
+      Places parameters(first, last);
+      for (std::size_t k = 0; k < outputs.size(); ++k) {
+        const int leaf = callee.plan->state_leaf(static_cast<int>(k));
+        if (leaf < 0) continue;
+        add_copy(outputs[k], parameters[at(leaf)], leaves[k]->byte_size());
+        parameters[at(leaf)] = outputs[k];
       }
+      if (!add_plan(callee, parameters, outputs, arena)) return false;
       text_.steps[at(block)].end = next();
       first = last;
     }

@@ -407,7 +407,8 @@ Status Run::run_sequence(const LoopSequence& sequence, std::span<void* const> st
 
 // An index that names no branch runs the last one, as HLO has it. Inputs are the leaves of the
 // predicate, then those of each branch's argument, one behind the other: branch 2's begin behind
-// the predicate and the arguments 0 and 1.
+// the predicate and the arguments 0 and 1. What a result takes the place of lies in the result from
+// the start, as a loop's state does.
 Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                             std::span<void* const> inputs, std::span<void* const> outputs,
                             const Base& base) {
@@ -426,8 +427,19 @@ Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
     first += at(ir::leaf_count(step.instruction->operand(i)->shape()));
   }
   const auto count = at(ir::leaf_count(step.instruction->operand(branch + 1)->shape()));
-  return run_plan(*plan.callees[at(step.callees + branch)], base, inputs.subspan(first, count),
-                  outputs);
+  const ResolvedPlan& callee = *plan.callees[at(step.callees + branch)];
+  std::vector<void*> parameters(inputs.begin() + static_cast<std::ptrdiff_t>(first),
+                                inputs.begin() + static_cast<std::ptrdiff_t>(first + count));
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const int leaf = callee.plan->state_leaf(static_cast<int>(k));
+    if (leaf < 0) continue;
+    if (parameters[at(leaf)] != outputs[k]) {
+      PLIMSOLL_RETURN_IF_ERROR(
+          copy(outputs[k], parameters[at(leaf)], callee.bytes[callee.plan->results[k]]));
+    }
+    parameters[at(leaf)] = outputs[k];
+  }
+  return run_plan(callee, base, parameters, outputs);
 }
 
 }  // namespace plimsoll::executor

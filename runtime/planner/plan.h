@@ -145,6 +145,8 @@ struct Step {
   // workspace of this step; the workspace is as large as the largest of them needs (a while's
   // condition and body may share it).
   //   call, conditional: callee parameters are this step's inputs, callee outputs its outputs.
+  //   conditional: a parameter whose place a branch's result takes (Plan::state_leaf) is the output
+  //   itself, into which the executor first copies the input unless it is there.
   //   while: the state lives in this step's outputs (the executor first copies inputs there unless
   //   they are the same buffers); condition and body take the state as parameters.
   std::vector<std::shared_ptr<const Plan>> callees;
@@ -178,6 +180,11 @@ struct Plan {
   // an `output` buffer, or a donated `parameter`. Loop bodies: parameter k's buffer for leaf k, or
   // an arena or constant buffer that the executor copies to the state; never another parameter.
   std::vector<BufferId> results;
+  // The parameter leaf whose buffer holds result leaf `k` at the end; -1: another buffer.
+  int state_leaf(int k) const {
+    const BufferId id = results[static_cast<std::size_t>(k)];
+    return id >= 0 && buffers[id].placement == Placement::parameter ? buffers[id].index : -1;
+  }
 
   std::int64_t arena_bytes = 0;      // packed
   PerTier<std::int64_t> tier_bytes;  // blocks of the tiers, packed, callees included

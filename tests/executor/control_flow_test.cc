@@ -131,6 +131,82 @@ ENTRY main { x = f32[4] parameter(0)
   b = f32[4] conditional(i9, x, x, x), branch_computations={b0, b1, b2}
   c = f32[4] conditional(im, x, x, x), branch_computations={b0, b1, b2}
   ROOT r = (f32[4], f32[4], f32[4]) tuple(a, b, c) })"},
+    {"BranchesHandOnSwapUpdateAndReplaceTheStateOfALoop", R"(
+HloModule branches
+less { p = (s32[], f32[8,4], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(9)
+  ROOT lt = pred[] compare(i, n), direction=LT }
+same { ROOT p = (f32[8,4], f32[8,4]) parameter(0) }
+swapped { p = (f32[8,4], f32[8,4]) parameter(0)
+  a = f32[8,4] get-tuple-element(p), index=0
+  b = f32[8,4] get-tuple-element(p), index=1
+  ROOT t = (f32[8,4], f32[8,4]) tuple(b, a) }
+updated { p = (f32[8,4], f32[8,4]) parameter(0)
+  a = f32[8,4] get-tuple-element(p), index=0
+  b = f32[8,4] get-tuple-element(p), index=1
+  row = f32[1,4] slice(b), slice={[2:3], [0:4]}
+  more = f32[1,4] add(row, row)
+  three = s32[] constant(3)
+  zero = s32[] constant(0)
+  c = f32[8,4] dynamic-update-slice(a, more, three, zero)
+  d = f32[8,4] reverse(b), dimensions={0}
+  ROOT t = (f32[8,4], f32[8,4]) tuple(c, d) }
+replaced { p = (f32[8,4], f32[8,4]) parameter(0)
+  a = f32[8,4] get-tuple-element(p), index=0
+  b = f32[8,4] get-tuple-element(p), index=1
+  sum = f32[8,4] add(a, b)
+  c = f32[8,4] reverse(sum), dimensions={1}
+  k = f32[] constant(2)
+  ks = f32[8,4] broadcast(k), dimensions={}
+  ROOT t = (f32[8,4], f32[8,4]) tuple(ks, c) }
+body { p = (s32[], f32[8,4], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[8,4] get-tuple-element(p), index=1
+  b = f32[8,4] get-tuple-element(p), index=2
+  s = (f32[8,4], f32[8,4]) tuple(a, b)
+  five = s32[] constant(5)
+  k = s32[] remainder(i, five)
+  c = (f32[8,4], f32[8,4]) conditional(k, s, s, s, s, s), branch_computations={updated, same, swapped, updated, replaced}
+  d = f32[8,4] get-tuple-element(c), index=0
+  e = f32[8,4] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[8,4], f32[8,4]) tuple(next, d, e) }
+ENTRY main { x = f32[8,4] parameter(0)
+  y = f32[8,4] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], f32[8,4], f32[8,4]) tuple(zero, x, y)
+  ROOT w = (s32[], f32[8,4], f32[8,4]) while(init), condition=less, body=body })"},
+    {"ABranchMayReadWhatTheOtherUpdatesAsAnotherArgument", R"(
+HloModule arguments
+updated { p = (f32[8,4], f32[1,4]) parameter(0)
+  a = f32[8,4] get-tuple-element(p), index=0
+  row = f32[1,4] get-tuple-element(p), index=1
+  three = s32[] constant(3)
+  zero = s32[] constant(0)
+  ROOT c = f32[8,4] dynamic-update-slice(a, row, three, zero) }
+turned { p = (f32[1,4], f32[8,4]) parameter(0)
+  b = f32[8,4] get-tuple-element(p), index=1
+  ROOT c = f32[8,4] reverse(b), dimensions={0} }
+none { row = f32[1,4] parameter(0)
+  one = f32[4] reshape(row)
+  ROOT all = f32[8,4] broadcast(one), dimensions={1} }
+ENTRY main { x = f32[8,4] parameter(0)
+  row = f32[1,4] parameter(1)
+  kept = f32[8,4] reverse(x), dimensions={1}
+  given = f32[8,4] reverse(x), dimensions={0}
+  first = (f32[8,4], f32[1,4]) tuple(given, row)
+  second = (f32[1,4], f32[8,4]) tuple(row, given)
+  third = (f32[8,4], f32[1,4]) tuple(kept, row)
+  fourth = (f32[1,4], f32[8,4]) tuple(row, kept)
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  two = s32[] constant(2)
+  a = f32[8,4] conditional(zero, first, second, row), branch_computations={updated, turned, none}
+  b = f32[8,4] conditional(one, third, fourth, row), branch_computations={updated, turned, none}
+  c = f32[8,4] conditional(two, third, fourth, row), branch_computations={updated, turned, none}
+  ROOT r = (f32[8,4], f32[8,4], f32[8,4], f32[8,4]) tuple(a, b, c, kept) })"},
     {"CallsPassTuplesThrough", R"(
 HloModule calls
 f { p = (f32[4], f32[4]) parameter(0)

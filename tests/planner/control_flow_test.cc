@@ -160,6 +160,84 @@ ENTRY main {
   EXPECT_LE(plan_of(*module).arena_bytes, 8 * 64);
 }
 
+// A state that two branches of a conditional update and hand on, in a loop.
+std::string branches_text(const std::string& handed_on) {
+  return R"(
+HloModule branches
+condition {
+  s = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(100)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+updated {
+  s = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64,64] get-tuple-element(s), index=1
+  one = f32[] constant(1)
+  row = f32[1,64] broadcast(one), dimensions={}
+  zero = s32[] constant(0)
+  ROOT y = f32[64,64] dynamic-update-slice(x, row, i, zero)
+}
+kept {
+  x = f32[64,64] parameter(0)
+  ROOT y = f32[64,64] )" +
+         handed_on + R"(
+}
+body {
+  s = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64,64] get-tuple-element(s), index=1
+  t = (s32[], f32[64,64]) tuple(i, x)
+  k = s32[] constant(50)
+  early = pred[] compare(i, k), direction=LT
+  chosen = f32[64,64] conditional(early, t, x), true_computation=updated, false_computation=kept
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT r = (s32[], f32[64,64]) tuple(next, chosen)
+}
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[64,64]) tuple(zero, x)
+  loop = (s32[], f32[64,64]) while(start), condition=condition, body=body
+  ROOT y = f32[64,64] get-tuple-element(loop), index=1
+}
+)";
+}
+
+TEST(ControlFlow, WhatABranchHandsOnOrUpdatesStaysWhereItIs) {
+  const auto module = parse(branches_text("bitcast(x)"));
+  const Plan plan = plan_of(*module);
+  const Step* loop = step_of(plan, "loop");
+  ASSERT_NE(loop, nullptr);
+  const Plan& body = *loop->callees[1];
+  const Step* step = step_of(body, "chosen");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->outputs[0], step->inputs[2]);
+  EXPECT_EQ(step->outputs[0], step->inputs[3]);
+  EXPECT_EQ(step->callees[0]->state_leaf(0), 1);
+  EXPECT_EQ(step->callees[1]->state_leaf(0), 0);
+  for (const auto& branch : step->callees) {
+    for (const Step& inner : branch->steps) EXPECT_NE(inner.kind, StepKind::copy);
+  }
+  // No second array, in the body or in a branch.
+  EXPECT_LT(body.arena_bytes, 64 * 64 * 4);
+}
+
+// One of the two must copy then, and the one that writes elsewhere needs the room while it does.
+TEST(ControlFlow, WhatABranchComputesElsewhereIsCopiedToWhereTheStateIs) {
+  const auto module = parse(branches_text("reverse(x), dimensions={0}"));
+  const Plan plan = plan_of(*module);
+  const Step* loop = step_of(plan, "loop");
+  ASSERT_NE(loop, nullptr);
+  const Step* step = step_of(*loop->callees[1], "chosen");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->outputs[0], step->inputs[2]);
+  EXPECT_EQ(step->callees[1]->state_leaf(0), 0);
+  EXPECT_GE(step->callees[1]->arena_bytes, 64 * 64 * 4);
+}
+
 // Thirty levels of two loops each that run the same body: two to the thirtieth ways to the bottom.
 TEST(ControlFlow, LoopsThatShareBodiesAreLookedAtInBoundedTime) {
   std::string text = R"(

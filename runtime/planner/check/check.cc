@@ -155,6 +155,15 @@ Status PlanChecker::check_results() {
       return fail(name + " does not live to the end");
     }
   }
+  for (const BufferId id : plan_.buffers.ids()) {
+    if (kind_ != Kind::branch || buffer(id).placement != Placement::parameter) continue;
+    if (!returned.contains(id) && content(id).value != parameter_contents_[at(buffer(id).index)]) {
+      return fail(
+          fmt::format("buffer {} is a parameter that no result takes the place of, but is "
+                      "written",
+                      id.value()));
+    }
+  }
   return check_peak(outputs);
 }
 

@@ -86,8 +86,9 @@ Status PlanChecker::check_buffers() {
             b.bytes != aligned_bytes(parameter_leaves[index]->byte_size())) {
           return fail(fmt::format("{} does not match parameter leaf {}", name, index));
         }
-        // A callee's parameters are its caller's values; a loop body's are the state.
-        if (kind_ != Kind::entry && b.donated != loop_body_) {
+        // A callee's parameters are its caller's values; a loop body's are the state, and so are
+        // those of a branch that its results take the place of (check_results).
+        if (kind_ != Kind::entry && kind_ != Kind::branch && b.donated != loop_body_) {
           return fail(name + ": only a loop body's parameters are its own to write");
         }
         content(id).value = parameter_contents_[index];

@@ -171,7 +171,8 @@ Status PlanChecker::write_outputs(const Step& step) {
     if (inputs.contains(id)) {
       for (std::size_t k = 0; k < step.inputs.size(); ++k) {
         if (step.inputs[k] == id &&
-            !reuses_operand(instruction, static_cast<int>(k), static_cast<int>(o))) {
+            !reuses_operand(instruction, static_cast<int>(k), static_cast<int>(o)) &&
+            !branch_leaves(step, k, static_cast<int>(o))) {
           return fail(fmt::format("output {} overwrites an input in use", o));
         }
       }
@@ -191,6 +192,23 @@ Status PlanChecker::write_outputs(const Step& step) {
     content(step.workspace) = {};
   }
   return check_callees(step);
+}
+
+// Whether result `o` of a conditional is where its input `k` was: the branch that reads it there
+// leaves its result in that parameter's place.
+bool PlanChecker::branch_leaves(const Step& step, std::size_t k, int o) {
+  if (step.instruction->opcode() != Opcode::conditional || k == 0) return false;
+  std::size_t first = 1;
+  for (std::size_t b = 0; b < step.callees.size(); ++b) {
+    const auto count =
+        at(ir::leaf_count(step.instruction->operand(static_cast<int>(b) + 1)->shape()));
+    if (k < first + count) {
+      return step.callees[b]->results.size() > at(o) &&
+             step.callees[b]->state_leaf(o) == static_cast<int>(k - first);
+    }
+    first += count;
+  }
+  return false;
 }
 
 bool PlanChecker::encodes(const Step& step, int leaf) {
@@ -273,7 +291,9 @@ Status PlanChecker::check_callees(const Step& step) {
       }
     }
     const bool body = instruction.opcode() == Opcode::while_ && i == 1;
-    const Kind kind = body ? Kind::loop_body : Kind::callee;
+    const Kind kind = body                                          ? Kind::loop_body
+                      : instruction.opcode() == Opcode::conditional ? Kind::branch
+                                                                    : Kind::callee;
     if (!visited_.emplace(&callee, kind).second) continue;
     PLIMSOLL_RETURN_IF_ERROR(PlanChecker(callee, kind, visited_).run());
   }

@@ -21,7 +21,7 @@ namespace plimsoll::planner {
 // definition of views, of in-place reuse and of residuals.
 class PlanChecker {
  public:
-  enum class Kind : std::uint8_t { entry, callee, loop_body };
+  enum class Kind : std::uint8_t { entry, callee, branch, loop_body };
   // What was proved or is being proved.
   using Visited = std::set<std::pair<const Plan*, Kind>>;
   PlanChecker(const Plan& plan, Kind kind, Visited& visited)
@@ -94,6 +94,7 @@ class PlanChecker {
   Status compute(const Step& step, std::unordered_set<const Instruction*>& done);
   static const EncodedInput* encoded_input(const Step& step, std::size_t input);
   Status check_encoded(const Step& step, const EncodedInput& input, const Content& held) const;
+  static bool branch_leaves(const Step& step, std::size_t k, int o);
   static bool encodes(const Step& step, int leaf);
   Status write_codes(const Step& step, std::span<const ir::Shape* const> shapes);
   // The operands of the start lived, untouched, until its done.

@@ -11,6 +11,7 @@
 #include "runtime/planner/cost/trip_count.h"
 #include "runtime/planner/facts/codec_choice.h"
 #include "runtime/planner/plan_summary.h"
+#include "runtime/planner/problem/branch_states.h"
 #include "runtime/planner/problem/extract.h"
 #include "runtime/planner/residency.h"
 
@@ -235,10 +236,10 @@ void ModulePlanner::alias_by_size() {
 Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
                                  std::span<const ParameterResidency> residency) {
   Graph graph = extract(computation, role, residency, cost_model_);
-  for (Op& op : graph.ops) {
-    if (ir::op_info(op.instruction->opcode()).op_class != ir::OpClass::control) continue;
-    op.variants = static_cast<std::int32_t>(graph.variants.size());
-    graph.variants.push_back(variants_of(*op.instruction));
+  for (const OpId op : graph.ops.ids()) {
+    if (ir::op_info(graph.ops[op].instruction->opcode()).op_class != ir::OpClass::control) continue;
+    graph.ops[op].variants = static_cast<std::int32_t>(graph.variants.size());
+    graph.variants.push_back(variants_of(graph, op));
   }
   if (options_.remedies.compress && options_.effort != Effort::first) {
     graph.codecs =
@@ -248,15 +249,25 @@ Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
   return graph;
 }
 
-const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
-    const ir::Computation& computation, Role role) {
-  const auto key = std::pair(&computation, role);
+const ModulePlanner::Plans& ModulePlanner::callee_plans(const ir::Computation& computation,
+                                                        Role role, const std::vector<int>& alias) {
+  const auto key = std::tuple(&computation, role, alias);
   const auto found = callee_plans_.find(key);
   if (found != callee_plans_.end()) return found->second;
-  const std::vector<ParameterResidency> residency(
-      at(parameter_leaf_count(computation)),
-      role == Role::body ? ParameterResidency::donated : ParameterResidency::resident);
-  Graph graph = build_graph(computation, role, residency);
+  const auto count = at(parameter_leaf_count(computation));
+  Graph graph;
+  if (!alias.empty()) {
+    graph = branch_graph(computation);
+    graph.alias = alias;
+    graph.residency.assign(count, ParameterResidency::resident);
+    for (const int leaf : alias) {
+      if (leaf >= 0) graph.residency[at(leaf)] = ParameterResidency::donated;
+    }
+  } else {
+    const std::vector<ParameterResidency> residency(
+        count, role == Role::body ? ParameterResidency::donated : ParameterResidency::resident);
+    graph = build_graph(computation, role, residency);
+  }
   if (role == Role::body) {
     // Leaf k of the state stays in its buffer.
     for (std::size_t k = 0; k < graph.alias.size(); ++k) {
@@ -268,22 +279,68 @@ const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
   return callee_plans_.emplace(key, ladder.pareto(kMostCalleePlans)).first->second;
 }
 
+const Graph& ModulePlanner::branch_graph(const ir::Computation& computation) {
+  const auto found = branch_graphs_.find(&computation);
+  if (found != branch_graphs_.end()) return found->second;
+  const std::vector<ParameterResidency> residency(at(parameter_leaf_count(computation)),
+                                                  ParameterResidency::donated);
+  Graph graph = build_graph(computation, Role::callee, residency);
+  return branch_graphs_.emplace(&computation, std::move(graph)).first->second;
+}
+
+// Of each branch; and says in `graph` which values results may take the place of.
+//
+// Example: cond(p, s => update(s, ...), s => s), where nothing reads s afterwards. Both branches
+// are planned to leave their result where s is: one updates it there, the other does nothing.
+std::vector<const ModulePlanner::Plans*> ModulePlanner::branch_plans(Graph& graph, OpId op) {
+  const auto& computations = graph.ops[op].instruction->called_computations();
+  std::vector<const Graph*> branches;
+  for (const ir::Computation* branch : computations) branches.push_back(&branch_graph(*branch));
+  const std::vector<BranchState> states = find_branch_states(graph, op, branches);
+  std::vector<const Plans*> plans;
+  for (std::size_t b = 0; b < computations.size(); ++b) {
+    std::vector<int> alias(branches[b]->results.size(), -1);
+    for (const BranchState& state : states) alias[at(state.result)] = state.leaves[b];
+    plans.push_back(&callee_plans(*computations[b], Role::callee, alias));
+  }
+  // What a branch that reads the value writes elsewhere must not go where the value is.
+  const auto is_left = [&](const BranchState& state, std::size_t b) {
+    return state.leaves[b] < 0 ||
+           std::all_of(
+               plans[b]->begin(), plans[b]->end(),
+               [&](auto& plan) { return plan->state_leaf(state.result) == state.leaves[b]; });
+  };
+  for (const BranchState& state : states) {
+    bool all = true;
+    for (std::size_t b = 0; b < plans.size(); ++b) all = all && is_left(state, b);
+    if (all) graph.reuse[op].push_back({state.value, graph.outputs[op][at(state.result)]});
+  }
+  return plans;
+}
+
 // A loop's variants combine the plans of its condition and its body, which share the workspace of
 // the call site: at an arena of A bytes each takes its fastest plan of at most A. Example: the
 // condition has one plan of 1 KB; the body has plans of 80 and 50 MB. The arenas worth trying are
 // 80 MB, 50 MB and 1 KB; at 1 KB the body has no plan, so two variants are left, fastest first. A
 // variant that is no slower than one with a larger arena replaces it.
-std::vector<Variant> ModulePlanner::variants_of(const Instruction& instruction) {
+std::vector<Variant> ModulePlanner::variants_of(Graph& graph, OpId op) {
+  const Instruction& instruction = *graph.ops[op].instruction;
   const bool loop = instruction.opcode() == Opcode::while_;
   const double trips = loop ? trip_count(instruction) : 1;
-  std::vector<const std::vector<std::shared_ptr<const Plan>>*> lists;
+  std::vector<const Plans*> lists;
+  if (instruction.opcode() == Opcode::conditional) {
+    lists = branch_plans(graph, op);
+  } else {
+    for (std::size_t i = 0; i < instruction.called_computations().size(); ++i) {
+      const Role role = !loop ? Role::callee : i == 0 ? Role::condition : Role::body;
+      lists.push_back(&callee_plans(*instruction.called_computations()[i], role));
+    }
+  }
   std::vector<std::int64_t> arenas;
   std::int64_t least = 0;
-  for (std::size_t i = 0; i < instruction.called_computations().size(); ++i) {
-    const Role role = !loop ? Role::callee : i == 0 ? Role::condition : Role::body;
-    lists.push_back(&callee_plans(*instruction.called_computations()[i], role));
-    for (const auto& plan : *lists.back()) arenas.push_back(plan->arena_bytes);
-    least = std::max(least, lists.back()->back()->arena_bytes);
+  for (const Plans* plans : lists) {
+    for (const auto& plan : *plans) arenas.push_back(plan->arena_bytes);
+    least = std::max(least, plans->back()->arena_bytes);
   }
   std::sort(arenas.begin(), arenas.end(), std::greater<>());
   arenas.erase(std::unique(arenas.begin(), arenas.end()), arenas.end());

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,9 +48,12 @@ class ModulePlanner {
   void alias_by_size();
   Graph build_graph(const ir::Computation& computation, Role role,
                     std::span<const ParameterResidency> residency);
-  std::vector<Variant> variants_of(const ir::Instruction& instruction);
-  const std::vector<std::shared_ptr<const Plan>>& callee_plans(const ir::Computation& computation,
-                                                               Role role);
+  using Plans = std::vector<std::shared_ptr<const Plan>>;
+  std::vector<Variant> variants_of(Graph& graph, OpId op);
+  std::vector<const Plans*> branch_plans(Graph& graph, OpId op);
+  const Plans& callee_plans(const ir::Computation& computation, Role role,
+                            const std::vector<int>& alias = {});
+  const Graph& branch_graph(const ir::Computation& computation);
   std::string culprit();
   Result<ModulePlanner*> table();
   Result<ModulePlanner*> without_swap();
@@ -67,8 +71,10 @@ class ModulePlanner {
   std::unique_ptr<const CostModel> table_costs_;
   std::unique_ptr<ModulePlanner> table_;
   std::unique_ptr<ModulePlanner> without_swap_;
-  std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>
-      callee_plans_;
+  // By computation, role, and of a branch, per result leaf the parameter leaf it takes the place
+  // of.
+  std::map<std::tuple<const ir::Computation*, Role, std::vector<int>>, Plans> callee_plans_;
+  std::map<const ir::Computation*, Graph> branch_graphs_;  // as if they might write all they read
 };
 
 // A plan of the entry computation that takes just the choices that `choose` makes for its problem
