@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/import/onnx/model/node_order.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/verifier.h"
 
@@ -288,25 +289,11 @@ Status Translator::add_initializers(const Graph& graph, Scope& scope) {
 }
 
 Status Translator::translate_nodes(const std::vector<Node>& nodes, Scope& scope) {
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    Status status = translate_node(nodes[i], scope);
-    if (status.ok()) continue;
-    const Status order = check_order(std::span(nodes).subspan(i), scope);
-    return (order.ok() ? status : order).with_context(nodes[i].describe());
-  }
-  return ok_status();
-}
-
-// Whether the first of some nodes reads what it or one behind it makes.
-Status Translator::check_order(std::span<const Node> nodes, Scope& scope) {
-  for (const std::string_view name : nodes.front().inputs) {
-    if (name.empty() || find(name, scope) != nullptr) continue;
-    for (const Node& maker : nodes) {
-      const auto& made = maker.outputs;
-      if (std::find(made.begin(), made.end(), name) == made.end()) continue;
-      return invalid_argument(fmt::format(
-          "input '{}' is made by {}, which does not stand before it", name, maker.describe()));
-    }
+  const auto is_there = [&](std::string_view name) { return find(name, scope) != nullptr; };
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<const Node*> order, in_order(nodes, is_there));
+  for (const Node* const node : order) {
+    const Status status = translate_node(*node, scope);
+    if (!status.ok()) return status.with_context(node->describe());
   }
   return ok_status();
 }
@@ -503,28 +490,6 @@ Result<std::vector<Value>> Translator::translate(const Graph& graph, std::vector
   --depth_;
   return outputs_of(names, scope, fmt::format("graph '{}'", graph.name));
 }
-
-namespace {
-
-// Names that the graph uses and does not make.
-void collect_free(const Graph& graph, std::set<std::string_view> made,
-                  std::set<std::string_view>& free) {
-  for (const ValueInfo& input : graph.inputs) made.insert(input.name);
-  for (const Initializer& one : graph.initializers) made.insert(one.name);
-  const auto use = [&](std::string_view name) {
-    if (!name.empty() && !made.contains(name)) free.insert(name);
-  };
-  for (const Node& node : graph.nodes) {
-    for (const std::string_view input : node.inputs) use(input);
-    for (const Attribute& attribute : node.attributes) {
-      if (attribute.graph != nullptr) collect_free(*attribute.graph, made, free);
-    }
-    for (const std::string_view output : node.outputs) made.insert(output);
-  }
-  for (const ValueInfo& output : graph.outputs) use(output.name);
-}
-
-}  // namespace
 
 GraphTranslator::Outer Translator::captured(const Graph& graph) {
   std::set<std::string_view> names;

@@ -50,7 +50,6 @@ class Translator : public GraphTranslator {
 
   Status add_initializers(const Graph& graph, Scope& scope);
   Status translate_nodes(const std::vector<Node>& nodes, Scope& scope);
-  Status check_order(std::span<const Node> nodes, Scope& scope);
   Status translate_node(const Node& node, Scope& scope);
   Status call(const Function& function, const Node& node, std::vector<Value> inputs, Scope& scope);
   // False where the node has to be computed when the module runs.

@@ -427,7 +427,7 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
             std::string::npos);
   parts.nodes = {node("Add", {"x", "z"}, {"y"}), node("Neg", {"y"}, {"z"})};
   EXPECT_NE(error_of(model(parts))
-                .find("input 'z' is made by node 'n_z' (Neg), which does not stand before it"),
+                .find("(Neg) reads what node 'n_y' (Add) makes, which depends on its result"),
             std::string::npos);
   parts.nodes = {node("Add", {"x"}, {"y"})};
   EXPECT_NE(error_of(model(parts)).find("input 1 is missing"), std::string::npos);
@@ -557,6 +557,30 @@ std::string doubling(std::uint64_t turns) {
   parts.nodes = {node("Loop", {"turns", "", "x"}, {"y"}, {attribute("body", graph(body))})};
   parts.outputs = {shapeless_info("y", kFloat)};
   return model(parts);
+}
+
+// Tools that change models append nodes that others read, also those of branches.
+TEST(Onnx, PutsNodesBehindThoseThatMakeTheirInputs) {
+  GraphParts then_parts, else_parts;
+  then_parts.nodes = {node("Neg", {"late"}, {"then_y"})};
+  then_parts.outputs = {value_info("then_y", kFloat, {"2"})};
+  else_parts.nodes = {node("Abs", {"inner"}, {"else_y"}), node("Neg", {"x"}, {"inner"})};
+  else_parts.outputs = {value_info("else_y", kFloat, {"2"})};
+  GraphParts parts;
+  parts.inputs = {value_info("c", kBool, {}), value_info("x", kFloat, {"2"})};
+  parts.nodes = {node("If", {"c"}, {"y"},
+                      {attribute("then_branch", graph(then_parts)),
+                       attribute("else_branch", graph(else_parts))}),
+                 node("Add", {"first", "x"}, {"late"}), node("Abs", {"x"}, {"first"})};
+  parts.outputs = {value_info("y", kFloat, {"2"})};
+  const auto module = import::read_program(model(parts), "m.onnx");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  for (const bool takes_then : {true, false}) {
+    const ir::Literal arguments[] = {ir::Literal::scalar(takes_then), floats({2}, {3, 5})};
+    const auto result = ir::interpret(**module, arguments);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(*result, takes_then ? floats({2}, {-6, -10}) : floats({2}, {3, 5}));
+  }
 }
 
 TEST(Onnx, LoopsEndWhereTheirConditionSaysSo) {
