@@ -202,5 +202,32 @@ TEST(OnnxContrib, NormalizesSums) {
               1e-5);
 }
 
+TEST(OnnxContrib, NormalizesRowsOfTables) {
+  OneNode made = contrib("EmbedLayerNormalization");
+  made.input(array<std::int32_t>({1, 2}, {2, 0})).input(array<std::int32_t>({1, 2}, {1, 0}));
+  made.input(array<float>({3, 2}, {1, 2, 3, 4, 5, 7})).input(array<float>({2, 2}, {0, 1, 2, 4}));
+  made.input(array<float>({2, 2}, {10, 20, 30, 40})).input(array<float>({2}, {2, 3}));
+  made.input(array<float>({2}, {1, -1})).input(array<std::int32_t>({1, 2}, {1, 0}));
+  // Sums {5 + 0 + 30, 7 + 1 + 40} and {1 + 2 + 10, 2 + 4 + 20}, whose second elements are larger.
+  expect_near(made.result(DType::f32, 2), {1, 2, 2}, {35, 48, 13, 26}, 0);
+  expect_near(made.result(DType::f32), {1, 2, 2}, {1 - 2, -1 + 3, 1 - 2, -1 + 3}, 1e-5);
+  expect_near(made.result(DType::s32, 1), {1}, {1}, 0);
+}
+
+// One step of one unit: weights lie transposed, and gates are i, o, f, c.
+TEST(OnnxContrib, ARecurrentLayerOfBytesIsThatOfItsFloats) {
+  OneNode made = contrib("DynamicQuantizeLSTM");
+  made.input(array<float>({1, 1, 1}, {0.5F}));
+  made.input(array<std::uint8_t>({1, 1, 4}, {130, 126, 129, 132}));
+  made.input(array<std::uint8_t>({1, 1, 4}, {128, 128, 128, 128}));
+  for (int i = 0; i < 5; ++i) made.no_input();
+  made.input(array<float>({1}, {0.5F})).input(array<std::uint8_t>({1}, {128}));
+  made.input(array<float>({1}, {0.5F})).input(array<std::uint8_t>({1}, {128}));
+  made.with(attribute("hidden_size", 1));
+  const auto share = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double cell = share(0.5) * std::tanh(1.0);
+  expect_near(made.result(DType::f32), {1, 1, 1, 1}, {share(-0.5) * std::tanh(cell)}, 1e-6);
+}
+
 }  // namespace
 }  // namespace plimsoll::testing

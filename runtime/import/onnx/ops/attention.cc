@@ -5,17 +5,15 @@
 #include <cmath>
 
 #include "runtime/base/index.h"
+#include "runtime/import/onnx/ops/attention.h"
 #include "runtime/import/onnx/ops/node_context.h"
 #include "runtime/import/onnx/ops/softmax.h"
 
 namespace plimsoll::onnx {
-namespace {
-
 using ir::ComparisonDirection;
 using ir::DType;
 using ir::Opcode;
 
-// [batch, length, heads * depth] as [batch, heads, length, depth].
 Array heads_apart(NodeContext& n, const Array& x, std::int64_t heads, std::string_view attribute) {
   if (x.rank() != 3) return x;
   if (heads < 1 || x.dim(2) % heads != 0) {
@@ -29,6 +27,34 @@ Array heads_together(Emit& e, const Array& x) {
   const Array rows = e.transpose(x, {0, 2, 1, 3});
   return e.reshape(rows, {rows.dim(0), rows.dim(1), rows.dim(2) * rows.dim(3)});
 }
+
+Array heads_repeated(Emit& e, const Array& x, std::int64_t times) {
+  if (times == 1 || x.rank() != 4) return x;
+  const Sizes dims{x.dim(0), x.dim(1), times, x.dim(2), x.dim(3)};
+  return e.reshape(e.broadcast(x, dims, {0, 1, 3, 4}),
+                   {x.dim(0), x.dim(1) * times, x.dim(2), x.dim(3)});
+}
+
+Array columns_turned(Emit& e, const Array& x, const Array& cosine, const Array& sine,
+                     std::int64_t turned, bool is_interleaved) {
+  const std::int64_t half = turned / 2, depth = x.dim(3);
+  const Array first = is_interleaved ? e.slice(x, 3, 0, turned, 2) : e.slice(x, 3, 0, half);
+  const Array second = is_interleaved ? e.slice(x, 3, 1, turned, 2) : e.slice(x, 3, half, turned);
+  const Array left = first * cosine - second * sine;
+  const Array right = first * sine + second * cosine;
+  Array made;
+  if (is_interleaved) {
+    Sizes dims = x.dims();
+    if (dims.size() != 4) return made;  // after an error
+    dims[3] = turned;
+    made = e.reshape(e.concatenate({e.unsqueeze(left, 4), e.unsqueeze(right, 4)}, 4), dims);
+  } else {
+    made = e.concatenate({left, right}, 3);
+  }
+  return turned < depth ? e.concatenate({made, e.slice(x, 3, turned, depth)}, 3) : made;
+}
+
+namespace {
 
 // A mask may end before the keys do: the rest is not seen.
 Array whole_mask(NodeContext& n, Array mask, std::int64_t keys) {
@@ -123,13 +149,8 @@ void attention(NodeContext& n) {
   n.set(2, v);
   if (k.dim(1) > 0 && q.dim(1) != k.dim(1)) {  // heads of queries share those of keys
     const std::int64_t times = q.dim(1) / k.dim(1);
-    const auto repeated = [&](const Array& x) {
-      const Sizes dims{x.dim(0), x.dim(1), times, x.dim(2), x.dim(3)};
-      return n.e.reshape(n.e.broadcast(x, dims, {0, 1, 3, 4}),
-                         {x.dim(0), x.dim(1) * times, x.dim(2), x.dim(3)});
-    };
-    k = repeated(k);
-    v = repeated(v);
+    k = heads_repeated(n.e, k, times);
+    v = heads_repeated(n.e, v, times);
   }
   const double scale = n.real("scale", 1 / std::sqrt(static_cast<double>(q.dim(3))));
   const Array products = n.e.dot(q, k, {{3}, {3}, {0, 1}, {0, 1}}) * scale;
@@ -155,8 +176,7 @@ void attention(NodeContext& n) {
   }
 }
 
-// Pairs of columns, turned by the angle of their row's position: halves of the columns that are
-// turned, or neighbours (`interleaved`).
+// Pairs of columns, turned by the angle of their row's position.
 void rotary_embedding(NodeContext& n) {
   Emit& e = n.e;
   const Array given = n.in(0);
@@ -177,20 +197,7 @@ void rotary_embedding(NodeContext& n) {
     return Array();
   };
   const Array cosine = angles(1), sine = angles(2);
-  const bool is_interleaved = n.number("interleaved", 0) != 0;
-  const Array first = is_interleaved ? e.slice(x, 3, 0, turned, 2) : e.slice(x, 3, 0, half);
-  const Array second = is_interleaved ? e.slice(x, 3, 1, turned, 2) : e.slice(x, 3, half, turned);
-  Array left = first * cosine - second * sine;
-  Array right = first * sine + second * cosine;
-  Array made;
-  if (is_interleaved) {
-    Sizes dims = x.dims();
-    dims[3] = turned;
-    made = e.reshape(e.concatenate({e.unsqueeze(left, 4), e.unsqueeze(right, 4)}, 4), dims);
-  } else {
-    made = e.concatenate({left, right}, 3);
-  }
-  if (turned < depth) made = e.concatenate({made, e.slice(x, 3, turned, depth)}, 3);
+  const Array made = columns_turned(e, x, cosine, sine, turned, n.number("interleaved", 0) != 0);
   n.set(0, given.rank() == 3 ? heads_together(e, made) : made);
 }
 

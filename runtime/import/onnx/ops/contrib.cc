@@ -255,23 +255,71 @@ Array half_by_tanh(const Array& x) {
   return x * 0.5 * (1.0 + tanh((x + x * x * x * 0.044715) * std::sqrt(2 / M_PI)));
 }
 
-// Sums of an array, what skips it and a bias, normalized along the last dim; `centers`: by mean and
-// deviation, else by the root of the mean square.
+// Normalized along the last dim, by mean and deviation (`centers`) or by the root of the mean
+// square; input `scale` of the node, and `shift` where it has one, are applied.
+Array normalized(NodeContext& n, const Array& given, bool centers, int scale, int shift) {
+  if (given.rank() < 1) {
+    n.e.fail("takes no scalars");
+    return {};
+  }
+  const Array wide = given.dtype() == DType::f64 ? given : n.e.convert(given, DType::f32);
+  const Sizes last{given.rank() - 1};
+  const Array x = centers ? wide - n.e.mean(wide, last, true) : wide;
+  const Array square = n.e.mean(x * x, last, true) + n.real("epsilon", 1e-12F);
+  const Array made = n.e.convert(x / sqrt(square), given.dtype()) * n.in(scale);
+  return centers && n.has(shift) ? made + n.in(shift) : made;
+}
+
+// Sums of an array, what skips it and a bias, normalized.
 Handler skip_normalization(bool centers) {
   return [centers](NodeContext& n) {
     const int bias = centers ? 4 : 3;
     Array sum = n.in(0) + n.in(1);
     if (n.has(bias)) sum = sum + n.in(bias);
-    if (sum.rank() < 1) return n.e.fail("takes no scalars");
-    const Array wide = sum.dtype() == DType::f64 ? sum : n.e.convert(sum, DType::f32);
-    const Sizes last{sum.rank() - 1};
-    const Array x = centers ? wide - n.e.mean(wide, last, true) : wide;
-    const Array square = n.e.mean(x * x, last, true) + n.real("epsilon", 1e-12F);
-    Array made = n.e.convert(x / sqrt(square), sum.dtype()) * n.in(2);
-    if (centers && n.has(3)) made = made + n.in(3);
-    n.set(0, made);
+    n.set(0, normalized(n, sum, centers, 2, 3));
     if (n.wants(3)) n.set(3, sum);
   };
+}
+
+// Rows of words, of positions and of segments, normalized.
+void embedding(NodeContext& n) {
+  Emit& e = n.e;
+  const Array words = n.in(0);
+  if (words.rank() != 2) return e.fail("takes words of rank 2");
+  const Array positions =
+      n.has(8) ? e.broadcast_to(n.in(8), words.dims()) : e.iota(DType::s64, words.dims(), 1);
+  Array sum = e.take(n.in(2), words, 0) + e.take(n.in(3), positions, 0);
+  if (n.has(1) && n.has(4)) sum = sum + e.take(n.in(4), n.in(1), 0);
+  n.set(0, normalized(n, sum, true, 5, 6));
+  if (n.wants(1)) {  // how many words a mask leaves
+    n.set(1, n.has(7) ? e.sum(e.convert(n.in(7), DType::s32), {1}, false)
+                      : e.splat(0, DType::s32, {words.dim(0)}));
+  }
+  if (n.wants(2)) n.set(2, sum);
+}
+
+// By floats, which the weights stand for: the input and the state are not rounded to bytes.
+void dynamically_quantized_lstm(NodeContext& n) {
+  const auto weights = [&](int i, int scale) {
+    const Array whole = n.in(i);  // [directions, in, 4 * hidden]
+    const auto each = [&](const Array& x) {
+      return x.is_null() || x.rank() == 0
+                 ? x
+                 : n.e.reshape(x, {whole.dim(0), 1, x.element_count() / whole.dim(0)});
+    };
+    Array made = n.e.convert(whole, DType::s32);
+    if (n.has(scale + 1)) made = made - each(n.e.convert(n.in(scale + 1), DType::s32));
+    return turned(n.e, n.e.convert(made, DType::f32) * each(n.in(scale)));
+  };
+  if (n.in(1).rank() != 3 || n.in(2).rank() != 3) return n.e.fail("takes weights of rank 3");
+  std::vector<Value> values{n.value(0), Value::of(weights(1, 8)), Value::of(weights(2, 10))};
+  for (int i = 3; i < 8; ++i) values.push_back(n.has(i) ? n.value(i) : Value::nothing());
+  if (!n.e.status().ok()) return;
+  NodeContext inner = n.with(std::move(values), 17);
+  operators().find("LSTM")->second.translate(inner);
+  for (std::size_t i = 0; i < inner.outputs().size(); ++i) {
+    n.set(static_cast<int>(i), inner.outputs()[i]);
+  }
 }
 
 // Positions come before the caches, and may be the first row's alone.
@@ -330,6 +378,8 @@ void add_contrib(OpTable& t) {
   });
   add("SkipLayerNormalization", skip_normalization(true));
   add("SkipSimplifiedLayerNormalization", skip_normalization(false));
+  add("EmbedLayerNormalization", embedding);
+  add("DynamicQuantizeLSTM", dynamically_quantized_lstm);
   add("RotaryEmbedding", rotation);
   // Of the standard's domain in its files, but not of the standard.
   t["SimplifiedLayerNormalization"] = {

@@ -125,6 +125,7 @@ void add_losses(OpTable& table);
 void add_resampling(OpTable& table);
 void add_quantization(OpTable& table);
 void add_contrib(OpTable& table);
+void add_contrib_attention(OpTable& table);
 void add_recurrent(OpTable& table);
 void add_control(OpTable& table);
 void add_scan(OpTable& table);

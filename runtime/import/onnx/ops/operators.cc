@@ -19,6 +19,7 @@ const OpTable& operators() {
     add_losses(made);
     add_quantization(made);
     add_contrib(made);
+    add_contrib_attention(made);
     add_control(made);
     add_scan(made);
     add_sequences(made);
