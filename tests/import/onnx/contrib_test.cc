@@ -139,6 +139,82 @@ TEST(OnnxContrib, ProductsWithKnownWeightsAreThoseOfNumbersLessTheirZeros) {
   }
 }
 
+// How many products or convolutions of bytes as they lie, and of what they were widened to.
+std::pair<int, int> products_of(const std::string& model_bytes) {
+  const auto module = import::read_program(model_bytes, "m.onnx");
+  std::pair<int, int> made;
+  if (!module.ok()) return made;
+  for (const auto& one : (*module)->entry()->instructions()) {
+    if (one->opcode() != ir::Opcode::dot && one->opcode() != ir::Opcode::convolution) continue;
+    const DType dtype = one->operand(0)->shape().dtype();
+    ++(dtype == DType::s8 || dtype == DType::u8 ? made.first : made.second);
+  }
+  return made;
+}
+
+// Of any number of rows, and where each column has a zero point of its own.
+TEST(OnnxContrib, ProductsOfManyRowsReadTheirBytesAsTheyLie) {
+  constexpr int kRows = 100, kColumns = 3;
+  Bytes a, w;
+  for (int i = 0; i < kRows * 2; ++i) a.push_back(static_cast<std::uint8_t>(i * 37));
+  for (int i = 0; i < 2 * kColumns; ++i) w.push_back(static_cast<std::uint8_t>(i * 91));
+  const Bytes zeros{0, 200, 7};
+  OneNode product("MatMulInteger", "", 17);
+  product.input(array<std::uint8_t>({kRows, 2}, a)).constant(array<std::uint8_t>({2, kColumns}, w));
+  product.input(zero(100)).constant(array<std::uint8_t>({kColumns}, zeros));
+  EXPECT_EQ(products_of(product.bytes(DType::s32)), std::make_pair(1, 0));
+  std::vector<double> wanted;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    for (std::size_t k = 0; k < kColumns; ++k) {
+      wanted.push_back((a[2 * i] - 100) * (w[k] - zeros[k]) +
+                       (a[2 * i + 1] - 100) * (w[kColumns + k] - zeros[k]));
+    }
+  }
+  expect_near(product.result(DType::s32), {kRows, kColumns}, wanted, 0);
+}
+
+// Few products are exact in f32; of many the bytes are read as they lie, with the zero point of the
+// input where windows reach beyond it. Sums here are above 2^24, where f32 has even numbers only.
+TEST(OnnxContrib, ConvolutionsOfBytesAreExact) {
+  struct Case {
+    int channels, size, pad;
+    bool in_bytes;
+  };
+  for (const Case& c : {Case{2, 1, 0, false}, Case{600, 1, 0, true}, Case{600, 3, 1, true}}) {
+    const int taps = c.size * c.size;
+    Bytes x(static_cast<std::size_t>(c.channels) * 4, 255);
+    x[0] = 3;
+    std::vector<std::int8_t> w(static_cast<std::size_t>(2 * c.channels * taps), 127);
+    w[1] = -128;
+    for (std::size_t i = w.size() / 2; i < w.size(); ++i) w[i] = static_cast<std::int8_t>(i);
+    OneNode made("ConvInteger", "", 17);
+    made.input(array<std::uint8_t>({1, c.channels, 2, 2}, x));
+    made.constant(array<std::int8_t>({2, c.channels, c.size, c.size}, w)).input(zero(5));
+    made.with(attribute("pads", std::vector<std::int64_t>(4, c.pad)));
+    EXPECT_EQ(products_of(made.bytes(DType::s32)),
+              c.in_bytes ? std::make_pair(1, 0) : std::make_pair(0, 1));
+    std::vector<double> wanted;
+    for (int filter = 0; filter < 2; ++filter) {
+      for (int place = 0; place < 4; ++place) {
+        std::int64_t sum = 0;
+        for (int channel = 0; channel < c.channels; ++channel) {
+          for (int tap = 0; tap < taps; ++tap) {
+            const int row = place / 2 + tap / c.size - c.pad;
+            const int column = place % 2 + tap % c.size - c.pad;
+            if (row < 0 || row > 1 || column < 0 || column > 1) continue;
+            const auto at_x = static_cast<std::size_t>(channel * 4 + row * 2 + column);
+            const auto at_w =
+                static_cast<std::size_t>((filter * c.channels + channel) * taps + tap);
+            sum += (x[at_x] - 5) * w[at_w];
+          }
+        }
+        wanted.push_back(static_cast<double>(sum));
+      }
+    }
+    expect_near(made.result(DType::s32), {1, 2, 2, 2}, wanted, 0);
+  }
+}
+
 // 4 bits: the first of two in the low half of a byte; zero points packed alike, or floats.
 TEST(OnnxContrib, WeightsOfFewBitsAreUnpackedByBlocks) {
   const Floats x{1, 2, 3};

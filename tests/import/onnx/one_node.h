@@ -61,8 +61,8 @@ class OneNode {
     attributes_.push_back(std::move(attribute));
     return *this;
   }
-  // The result that is output `output` of the node.
-  Result<ir::Literal> result(ir::DType dtype, std::size_t output = 0) const {
+  // The model's, whose output is output `output` of the node.
+  std::string bytes(ir::DType dtype, std::size_t output = 0) const {
     GraphParts parts;
     std::size_t next = 0;
     for (const std::string& name : names_) {
@@ -77,8 +77,12 @@ class OneNode {
     parts.initializers = constants_;
     parts.nodes = {node(op_, names_, outputs, attributes_).text(7, domain_)};
     parts.outputs = {shapeless_info("y", element_of(dtype))};
+    return model(parts, opset_);
+  }
+  // What the model computes.
+  Result<ir::Literal> result(ir::DType dtype, std::size_t output = 0) const {
     PLIMSOLL_ASSIGN_OR_RETURN(const auto module,
-                              import::read_program(model(parts, opset_), "m.onnx"));
+                              import::read_program(bytes(dtype, output), "m.onnx"));
     return ir::interpret(*module, values_);
   }
   std::string error(ir::DType dtype) const {

@@ -5,11 +5,10 @@
 #include <memory>
 
 #include "runtime/base/index.h"
+#include "runtime/import/onnx/ops/quantization.h"
 #include "runtime/import/onnx/ops/windows.h"
 
 namespace plimsoll::onnx {
-
-using ir::DType;
 
 Sizes spatial_of(const Array& x) {
   Sizes dims = x.dims();
@@ -117,7 +116,8 @@ std::vector<ir::WindowDimension> window_dimensions(const Windows& windows, int s
 }
 
 Array convolve(Emit& e, const Array& x, const Array& kernel,
-               std::vector<ir::WindowDimension> window, std::int64_t groups) {
+               std::vector<ir::WindowDimension> window, std::int64_t groups,
+               const ir::Shape* shape) {
   auto dims = std::make_shared<ir::ConvolutionDimensions>();
   dims->input_feature = dims->output_feature = dims->kernel_input_feature = 1;
   for (std::int64_t i = 2; i < x.rank(); ++i) {
@@ -129,7 +129,7 @@ Array convolve(Emit& e, const Array& x, const Array& kernel,
   attributes.convolution = std::move(dims);
   attributes.window = std::move(window);
   attributes.feature_group_count = groups;
-  return e.make(ir::Opcode::convolution, {x, kernel}, std::move(attributes));
+  return e.make(ir::Opcode::convolution, {x, kernel}, std::move(attributes), {}, shape);
 }
 
 namespace {
@@ -262,26 +262,12 @@ void transposed(NodeContext& n) {
   n.set(0, made);
 }
 
-// Whole numbers, whose sums are whole.
-void integer_convolution(NodeContext& n) {
-  Array x = n.e.convert(n.in(0), DType::s32), kernel = n.e.convert(n.in(1), DType::s32);
-  if (!fits(n, x, kernel)) return;
-  if (n.has(2)) x = x - n.e.convert(n.e.reshape(n.in(2), {}), DType::s32);
-  if (n.has(3)) {
-    const Array zero = n.e.convert(n.in(3), DType::s32);
-    kernel = kernel - (zero.element_count() == 1 ? n.e.reshape(zero, {})
-                                                 : n.e.along(zero, kernel.rank(), 0));
-  }
-  const Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
-  n.set(0, convolve(n.e, x, kernel, window_dimensions(windows, 0), groups_of(n)));
-}
-
 }  // namespace
 
 void add_convolutions(OpTable& t) {
   t["Conv"] = {convolution};
   t["ConvTranspose"] = {transposed};
-  t["ConvInteger"] = {integer_convolution};
+  t["ConvInteger"] = {[](NodeContext& n) { n.set(0, whole_convolution(n, 2, 1, 3)); }};
 }
 
 }  // namespace plimsoll::onnx

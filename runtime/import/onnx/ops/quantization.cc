@@ -8,7 +8,6 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/onnx/ops/quantization.h"
-#include "runtime/import/onnx/ops/windows.h"
 
 namespace plimsoll::onnx {
 namespace {
@@ -104,57 +103,72 @@ Array whole_numbers(NodeContext& n, const Array& x, const Array& zero, std::int6
   return made - n.e.along(wide, x.rank(), n.e.axis(axis, x.rank()));
 }
 
-namespace {
-
 bool is_of_bytes(DType dtype) { return dtype == DType::s8 || dtype == DType::u8; }
 
-bool is_known_zero(NodeContext& n, int i) {
-  if (!n.has(i)) return true;
-  const ir::Literal* const zeros = n.known(i);
-  if (zeros == nullptr) return false;
-  const auto bytes = zeros->bytes();
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; });
+std::vector<std::int32_t> whole_numbers_of(const ir::Literal& literal) {
+  const auto count = static_cast<std::size_t>(literal.shape().element_count());
+  const auto bytes = literal.bytes();
+  std::vector<std::int32_t> made(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i] = literal.shape().dtype() == DType::s8 ? static_cast<std::int8_t>(bytes[i])
+                                                   : static_cast<std::uint8_t>(bytes[i]);
+  }
+  return made;
 }
 
+namespace {
+
 // The sums of the columns of a matrix of bytes.
-template <typename T>
 Sizes column_sums(const ir::Literal& matrix) {
-  const std::int64_t rows = matrix.shape().dim(0), columns = matrix.shape().dim(1);
-  const T* from = matrix.data<T>();
-  Sizes sums(at(columns), 0);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t k = 0; k < columns; ++k) sums[at(k)] += *from++;
-  }
+  const std::vector<std::int32_t> elements = whole_numbers_of(matrix);
+  const auto columns = static_cast<std::size_t>(matrix.shape().dim(1));
+  Sizes sums(columns, 0);
+  for (std::size_t i = 0; i < elements.size(); ++i) sums[i % columns] += elements[i];
   return sums;
 }
 
 }  // namespace
 
+Sizes known_zeros(NodeContext& n, int i, std::int64_t count) {
+  if (!n.has(i)) return Sizes(at(count), 0);
+  const ir::Literal* const zeros = n.known(i);
+  if (zeros == nullptr || !is_of_bytes(zeros->shape().dtype())) return {};
+  const std::vector<std::int32_t> each = whole_numbers_of(*zeros);
+  if (each.size() == 1) return Sizes(at(count), each[0]);
+  return std::ssize(each) == count ? Sizes(each.begin(), each.end()) : Sizes();
+}
+
 Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero) {
   Emit& e = n.e;
   const Array right = n.in(b);
   const ir::Literal* const weights = n.known(b);
-  constexpr std::int64_t kDeepest = 1 << 22;  // whose sums are s32
-  // More are no faster, and products of bytes take a workspace.
-  constexpr std::int64_t kMostRows = 64;
+  constexpr std::int64_t kDeepest = 1 << 20;  // whose sums are s32
+  const Sizes zeros = right.rank() == 2 ? known_zeros(n, b_zero, right.dim(1)) : Sizes();
   if (weights == nullptr || right.rank() != 2 || a.rank() < 2 || !is_of_bytes(a.dtype()) ||
       !is_of_bytes(right.dtype()) || a.dim(a.rank() - 1) != right.dim(0) ||
-      right.dim(0) > kDeepest || a.element_count() > kMostRows * right.dim(0) ||
-      !is_known_zero(n, b_zero) || (!a_zero.is_null() && a_zero.element_count() != 1)) {
+      right.dim(0) > kDeepest || zeros.empty() ||
+      (!a_zero.is_null() && (a_zero.element_count() != 1 || !is_of_bytes(a_zero.dtype())))) {
     return e.matmul(whole_numbers(n, a, a_zero, -2),
                     whole_numbers(n, right, n.has(b_zero) ? n.in(b_zero) : Array(), -1));
   }
-  // (a - zero) b = a b - zero (1 b), which reads the weights as they lie.
+  // (a - zero) (b - zeros) = a b - zero (1 b - depth zeros) - (a 1) zeros, which reads both sides
+  // as they lie.
   Sizes dims = a.dims();
   dims.back() = right.dim(1);
   ir::Attributes attributes;
   attributes.dot =
       std::make_shared<const ir::DotDimensions>(ir::DotDimensions{{a.rank() - 1}, {0}, {}, {}});
   const ir::Shape shape(DType::s32, ir::Dims(dims));
-  const Array made = e.make(Opcode::dot, {a, right}, std::move(attributes), {}, &shape);
+  Array made = e.make(Opcode::dot, {a, right}, std::move(attributes), {}, &shape);
+  const bool is_shifted =
+      std::any_of(zeros.begin(), zeros.end(), [](std::int64_t zero) { return zero != 0; });
+  if (is_shifted) {
+    const Array rows = e.sum(e.convert(a, DType::s32), {a.rank() - 1}, true);
+    made = made - rows * e.numbers(zeros, DType::s32);
+  }
   if (a_zero.is_null()) return made;
-  const Sizes sums = right.dtype() == DType::s8 ? column_sums<std::int8_t>(*weights)
-                                                : column_sums<std::uint8_t>(*weights);
+  Sizes sums = column_sums(*weights);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= right.dim(0) * zeros[i];
   return made - e.reshape(e.convert(a_zero, DType::s32), {}) * e.numbers(sums, DType::s32);
 }
 
@@ -177,12 +191,8 @@ void quantized_matmul(NodeContext& n) {
 }
 
 void quantized_convolution(NodeContext& n) {
-  const Array x = whole_numbers(n, n.in(0), n.in(2), 1),
-              kernel = whole_numbers(n, n.in(3), n.in(5), 0);
-  if (x.rank() < 3 || kernel.rank() != x.rank()) return n.e.fail("takes arrays of equal rank");
-  const Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
-  const std::int64_t groups = std::max<std::int64_t>(n.number("group", 1), 1);
-  Array sums = convolve(n.e, x, kernel, window_dimensions(windows, 0), groups);
+  const Array x = n.in(0);
+  Array sums = whole_convolution(n, 2, 3, 5);
   if (n.has(8)) sums = sums + n.e.along(n.in(8), x.rank(), 1);
   Array scale = n.in(4);
   scale = scale.element_count() == 1 ? n.e.reshape(scale, {}) : n.e.along(scale, x.rank(), 1);

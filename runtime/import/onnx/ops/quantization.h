@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "runtime/import/onnx/ops/node_context.h"
 
 // Numbers as integers with a scale and a zero point, which may be missing (a null array).
@@ -16,5 +19,14 @@ Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array&
 Array whole_numbers(NodeContext& n, const Array& x, const Array& zero, std::int64_t axis);
 // (a - a_zero) times the matrix that input `b` is, less its zero points (input `b_zero`), as s32.
 Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero);
+// Input 0 less its zero point (input `zero`) convolved with input `kernel` less its zero points
+// (input `kernel_zero`), as s32: by the windows that the node's attributes say.
+Array whole_convolution(NodeContext& n, int zero, int kernel, int kernel_zero);
+
+// Whole numbers of one byte each.
+bool is_of_bytes(ir::DType dtype);
+std::vector<std::int32_t> whole_numbers_of(const ir::Literal& literal);
+// The zero points that input `i` has, for each of `count` places: none where they are not known.
+Sizes known_zeros(NodeContext& n, int i, std::int64_t count);
 
 }  // namespace plimsoll::onnx

@@ -24,8 +24,10 @@ Sizes spatial_of(const Array& x);
 // As reduce-window and convolutions take them; `skips`: leading dims that no window covers.
 std::vector<ir::WindowDimension> window_dimensions(const Windows& windows, int skips);
 
-// A convolution of NCHW with OIHW (of any spatial rank).
+// A convolution of NCHW with OIHW (of any spatial rank). `shape`: where the dtype is not that of
+// the operands.
 Array convolve(Emit& e, const Array& x, const Array& kernel,
-               std::vector<ir::WindowDimension> window, std::int64_t groups);
+               std::vector<ir::WindowDimension> window, std::int64_t groups,
+               const ir::Shape* shape = nullptr);
 
 }  // namespace plimsoll::onnx
