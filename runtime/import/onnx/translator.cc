@@ -405,7 +405,9 @@ Result<bool> Translator::fold(const Op& op, const Node& node, std::int64_t opset
     std::size_t next = 0;
     for (Value& output : context.outputs()) {
       if (output.kind == Value::Kind::nothing || output.known != nullptr) continue;
+      const auto quantized = output.quantized;  // of known values, which have no arrays
       output = Value::of(computed->elements()[next++]);
+      output.quantized = quantized;
     }
   }
   // Arrays of the module that goes away are not to be seen.

@@ -139,19 +139,6 @@ TEST(OnnxContrib, ProductsWithKnownWeightsAreThoseOfNumbersLessTheirZeros) {
   }
 }
 
-// How many products or convolutions of bytes as they lie, and of what they were widened to.
-std::pair<int, int> products_of(const std::string& model_bytes) {
-  const auto module = import::read_program(model_bytes, "m.onnx");
-  std::pair<int, int> made;
-  if (!module.ok()) return made;
-  for (const auto& one : (*module)->entry()->instructions()) {
-    if (one->opcode() != ir::Opcode::dot && one->opcode() != ir::Opcode::convolution) continue;
-    const DType dtype = one->operand(0)->shape().dtype();
-    ++(dtype == DType::s8 || dtype == DType::u8 ? made.first : made.second);
-  }
-  return made;
-}
-
 // Of any number of rows, and where each column has a zero point of its own.
 TEST(OnnxContrib, ProductsOfManyRowsReadTheirBytesAsTheyLie) {
   constexpr int kRows = 100, kColumns = 3;
@@ -178,9 +165,10 @@ TEST(OnnxContrib, ProductsOfManyRowsReadTheirBytesAsTheyLie) {
 TEST(OnnxContrib, ConvolutionsOfBytesAreExact) {
   struct Case {
     int channels, size, pad;
-    bool in_bytes;
+    bool in_bytes, shifts = false;
   };
-  for (const Case& c : {Case{2, 1, 0, false}, Case{600, 1, 0, true}, Case{600, 3, 1, true}}) {
+  for (const Case& c : {Case{2, 1, 0, false}, Case{600, 1, 0, true}, Case{600, 3, 1, true},
+                        Case{600, 3, 1, true, true}}) {
     const int taps = c.size * c.size;
     Bytes x(static_cast<std::size_t>(c.channels) * 4, 255);
     x[0] = 3;
@@ -190,9 +178,10 @@ TEST(OnnxContrib, ConvolutionsOfBytesAreExact) {
     OneNode made("ConvInteger", "", 17);
     made.input(array<std::uint8_t>({1, c.channels, 2, 2}, x));
     made.constant(array<std::int8_t>({2, c.channels, c.size, c.size}, w)).input(zero(5));
+    if (c.shifts) made.constant(array<std::int8_t>({2}, {3, -4}));
     made.with(attribute("pads", std::vector<std::int64_t>(4, c.pad)));
     EXPECT_EQ(products_of(made.bytes(DType::s32)),
-              c.in_bytes ? std::make_pair(1, 0) : std::make_pair(0, 1));
+              std::make_pair(c.in_bytes ? 1 : 0, c.in_bytes && !c.shifts ? 0 : 1));
     std::vector<double> wanted;
     for (int filter = 0; filter < 2; ++filter) {
       for (int place = 0; place < 4; ++place) {
@@ -205,7 +194,7 @@ TEST(OnnxContrib, ConvolutionsOfBytesAreExact) {
             const auto at_x = static_cast<std::size_t>(channel * 4 + row * 2 + column);
             const auto at_w =
                 static_cast<std::size_t>((filter * c.channels + channel) * taps + tap);
-            sum += (x[at_x] - 5) * w[at_w];
+            sum += (x[at_x] - 5) * (w[at_w] - (c.shifts ? (filter == 0 ? 3 : -4) : 0));
           }
         }
         wanted.push_back(static_cast<double>(sum));

@@ -112,4 +112,17 @@ inline void expect_near(const Result<ir::Literal>& got, const ir::Dims& dims,
   }
 }
 
+// How many products or convolutions of bytes as they lie, and of what they were widened to.
+inline std::pair<int, int> products_of(const std::string& model_bytes) {
+  const auto module = import::read_program(model_bytes, "m.onnx");
+  std::pair<int, int> made;
+  if (!module.ok()) return made;
+  for (const auto& one : (*module)->entry()->instructions()) {
+    if (one->opcode() != ir::Opcode::dot && one->opcode() != ir::Opcode::convolution) continue;
+    const ir::DType dtype = one->operand(0)->shape().dtype();
+    ++(dtype == ir::DType::s8 || dtype == ir::DType::u8 ? made.first : made.second);
+  }
+  return made;
+}
+
 }  // namespace plimsoll::testing

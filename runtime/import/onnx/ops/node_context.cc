@@ -28,12 +28,12 @@ std::int64_t integer_at(const Literal& literal, std::int64_t i) {
 }  // namespace
 
 bool NodeContext::has(int i) const {
-  return i < input_count() && (!node.inputs[at(i)].empty()) &&
-         inputs_[at(i)].kind != Value::Kind::nothing;
+  return i < input_count() && inputs_[at(i)].kind != Value::Kind::nothing;
 }
 
 Value& NodeContext::value(int i) {
-  if (i < input_count() && !node.inputs[at(i)].empty()) return inputs_[at(i)];
+  const bool is_named = at(i) < node.inputs.size() && !node.inputs[at(i)].empty();
+  if (has(i) || (i < input_count() && is_named)) return inputs_[at(i)];
   e.fail(fmt::format("input {} is missing (the node has {})", i, input_count()));
   none_ = Value::nothing();
   return none_;
@@ -58,6 +58,18 @@ Array NodeContext::in(int i) { return array_of(value(i)); }
 
 const Literal* NodeContext::known(int i) const {
   return i < input_count() ? inputs_[at(i)].known.get() : nullptr;
+}
+
+const Quantized* NodeContext::quantized(int i) const {
+  if (i >= input_count()) return nullptr;
+  const Quantized* const made_of = inputs_[at(i)].quantized.get();
+  if (made_of == nullptr) return nullptr;
+  for (const Value* part : {&made_of->x, &made_of->scale, &made_of->zero}) {
+    if (part->kind == Value::Kind::array && part->known == nullptr && part->array.emit() != &e) {
+      return nullptr;
+    }
+  }
+  return made_of;
 }
 
 const Literal* NodeContext::must_know(int i, std::string_view what) {

@@ -45,7 +45,8 @@ class NodeContext {
         call_attributes_(call_attributes),
         inputs_(std::move(inputs)) {}
 
-  // The same node with other inputs, as an operator of the standard of that version reads it.
+  // The same node with other inputs, as an operator of the standard of that version reads it. Those
+  // that are missing are optionals without a value.
   NodeContext with(std::vector<Value> inputs, std::int64_t version) const {
     return NodeContext(node, version, call_attributes_, std::move(inputs), e, translator);
   }
@@ -64,6 +65,8 @@ class NodeContext {
   Array array_of(Value& value);
   // Null where it is not known while the model is read.
   const ir::Literal* known(int i) const;
+  // Null where it is not made of bytes, or of ones that this computation has not.
+  const Quantized* quantized(int i) const;
   // Known, or an error that says which inputs of the model decide it. `what`: "shape".
   const ir::Literal* must_know(int i, std::string_view what);
   Sizes integers(int i, std::string_view what);

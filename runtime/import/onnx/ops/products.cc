@@ -6,6 +6,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/onnx/ops/node_context.h"
+#include "runtime/import/onnx/ops/quantization.h"
 
 namespace plimsoll::onnx {
 namespace {
@@ -18,7 +19,8 @@ void gemm(NodeContext& n) {
   if (a.rank() != 2 || b.rank() != 2) return n.e.fail("takes matrices");
   const std::int64_t left = n.number("transA", 0) != 0 ? 0 : 1;
   const std::int64_t right = n.number("transB", 0) != 0 ? 1 : 0;
-  Array made = n.e.dot(a, b, {{left}, {right}, {}, {}});
+  Array made = left == 1 ? product_of_quantized(n, right == 1) : Array();
+  if (made.is_null()) made = n.e.dot(a, b, {{left}, {right}, {}, {}});
   const double alpha = n.real("alpha", 1), beta = n.real("beta", 1);
   if (alpha != 1) made = made * alpha;
   if (n.has(2)) {
@@ -213,7 +215,10 @@ void determinant(NodeContext& n) {
 }  // namespace
 
 void add_products(OpTable& t) {
-  t["MatMul"] = {[](NodeContext& n) { n.set(0, n.e.matmul(n.in(0), n.in(1))); }};
+  t["MatMul"] = {[](NodeContext& n) {
+    const Array made = product_of_quantized(n);
+    n.set(0, made.is_null() ? n.e.matmul(n.in(0), n.in(1)) : made);
+  }};
   t["Gemm"] = {gemm};
   t["Einsum"] = {einsum};
   t["Det"] = {determinant};

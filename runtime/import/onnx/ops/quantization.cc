@@ -75,7 +75,17 @@ void quantize(NodeContext& n) {
 
 void dequantize(NodeContext& n) {
   const Array zero = n.has(2) ? n.in(2) : Array();
-  n.set(0, dequantized(n, n.in(0), n.in(1), zero, n.number("axis", 1)));
+  const std::int64_t axis = n.number("axis", 1);
+  Value made = Value::of(dequantized(n, n.in(0), n.in(1), zero, axis));
+  if (is_of_bytes(n.in(0).dtype()) && n.in(1).rank() <= 1 && n.in(1).dtype() == DType::f32) {
+    const auto part = [&](int i) {
+      Value value = n.has(i) ? n.value(i) : Value::nothing();
+      if (value.known != nullptr) value.array = {};  // which a computation that goes away may have
+      return value;
+    };
+    made.quantized = std::make_shared<const Quantized>(Quantized{part(0), part(1), part(2), axis});
+  }
+  n.set(0, made);
 }
 
 void dynamic_quantize(NodeContext& n) {
@@ -118,12 +128,14 @@ std::vector<std::int32_t> whole_numbers_of(const ir::Literal& literal) {
 
 namespace {
 
-// The sums of the columns of a matrix of bytes.
-Sizes column_sums(const ir::Literal& matrix) {
+// The sums of the columns of a matrix of bytes, which are its rows where it is turned.
+Sizes column_sums(const ir::Literal& matrix, bool is_turned) {
   const std::vector<std::int32_t> elements = whole_numbers_of(matrix);
-  const auto columns = static_cast<std::size_t>(matrix.shape().dim(1));
-  Sizes sums(columns, 0);
-  for (std::size_t i = 0; i < elements.size(); ++i) sums[i % columns] += elements[i];
+  const auto width = static_cast<std::size_t>(matrix.shape().dim(1));
+  Sizes sums(at(matrix.shape().dim(is_turned ? 0 : 1)), 0);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    sums[is_turned ? i / width : i % width] += elements[i];
+  }
   return sums;
 }
 
@@ -138,26 +150,30 @@ Sizes known_zeros(NodeContext& n, int i, std::int64_t count) {
   return std::ssize(each) == count ? Sizes(each.begin(), each.end()) : Sizes();
 }
 
-Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero) {
+Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, int b_zero,
+                    bool is_turned) {
   Emit& e = n.e;
   const Array right = n.in(b);
   const ir::Literal* const weights = n.known(b);
   constexpr std::int64_t kDeepest = 1 << 20;  // whose sums are s32
-  const Sizes zeros = right.rank() == 2 ? known_zeros(n, b_zero, right.dim(1)) : Sizes();
+  const std::int64_t columns = right.dim(is_turned ? 0 : 1), depth = right.dim(is_turned ? 1 : 0);
+  const Sizes zeros = right.rank() == 2 ? known_zeros(n, b_zero, columns) : Sizes();
   if (weights == nullptr || right.rank() != 2 || a.rank() < 2 || !is_of_bytes(a.dtype()) ||
-      !is_of_bytes(right.dtype()) || a.dim(a.rank() - 1) != right.dim(0) ||
-      right.dim(0) > kDeepest || zeros.empty() ||
+      !is_of_bytes(right.dtype()) || a.dim(a.rank() - 1) != depth || depth > kDeepest ||
+      zeros.empty() ||
       (!a_zero.is_null() && (a_zero.element_count() != 1 || !is_of_bytes(a_zero.dtype())))) {
+    const Array whole =
+        whole_numbers(n, right, n.has(b_zero) ? n.in(b_zero) : Array(), is_turned ? 0 : -1);
     return e.matmul(whole_numbers(n, a, a_zero, -2),
-                    whole_numbers(n, right, n.has(b_zero) ? n.in(b_zero) : Array(), -1));
+                    is_turned ? e.transpose(whole, {1, 0}) : whole);
   }
   // (a - zero) (b - zeros) = a b - zero (1 b - depth zeros) - (a 1) zeros, which reads both sides
   // as they lie.
   Sizes dims = a.dims();
-  dims.back() = right.dim(1);
+  dims.back() = columns;
   ir::Attributes attributes;
-  attributes.dot =
-      std::make_shared<const ir::DotDimensions>(ir::DotDimensions{{a.rank() - 1}, {0}, {}, {}});
+  attributes.dot = std::make_shared<const ir::DotDimensions>(
+      ir::DotDimensions{{a.rank() - 1}, {is_turned ? 1 : 0}, {}, {}});
   const ir::Shape shape(DType::s32, ir::Dims(dims));
   Array made = e.make(Opcode::dot, {a, right}, std::move(attributes), {}, &shape);
   const bool is_shifted =
@@ -167,9 +183,66 @@ Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, 
     made = made - rows * e.numbers(zeros, DType::s32);
   }
   if (a_zero.is_null()) return made;
-  Sizes sums = column_sums(*weights);
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= right.dim(0) * zeros[i];
+  Sizes sums = column_sums(*weights, is_turned);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= depth * zeros[i];
   return made - e.reshape(e.convert(a_zero, DType::s32), {}) * e.numbers(sums, DType::s32);
+}
+
+namespace {
+
+// The weights that input 1 is made of, if they are known, and have a scale for all or one for each
+// place of `axis`.
+bool has_known_weights(NodeContext& n, int rank, std::int64_t axis) {
+  const Quantized* const weights = n.quantized(1);
+  if (weights == nullptr || weights->x.known == nullptr || weights->scale.known == nullptr) {
+    return false;
+  }
+  const ir::Shape& shape = weights->x.known->shape();
+  if (shape.rank() != rank) return false;
+  const std::int64_t given = weights->axis < 0 ? weights->axis + rank : weights->axis;
+  return weights->scale.known->shape().element_count() == 1 || given == axis;
+}
+
+// Whether input 0 is made of bytes with one scale.
+bool has_one_scale(NodeContext& n, const Quantized& x) {
+  Value scale = x.scale, zero = x.zero;
+  return n.array_of(scale).element_count() == 1 &&
+         (zero.kind == Value::Kind::nothing || n.array_of(zero).element_count() == 1);
+}
+
+}  // namespace
+
+Array product_of_quantized(NodeContext& n, bool is_turned) {
+  const Quantized* const left = n.quantized(0);
+  if (left == nullptr || !has_known_weights(n, 2, is_turned ? 0 : 1) || !has_one_scale(n, *left)) {
+    return {};
+  }
+  const Quantized& right = *n.quantized(1);
+  NodeContext inner =
+      n.with({left->x, right.x, left->zero, right.zero, left->scale, right.scale}, n.opset);
+  const std::int64_t columns = right.x.known->shape().dim(is_turned ? 0 : 1);
+  if (inner.in(0).rank() < 2 || known_zeros(inner, 3, columns).empty()) return {};
+  const Array sums =
+      whole_product(inner, inner.in(0), inner.has(2) ? inner.in(2) : Array(), 1, 3, is_turned);
+  const auto scale = [&](int i) {
+    const Array given = inner.in(i);
+    return given.element_count() == 1 ? n.e.reshape(given, {}) : given;
+  };
+  return n.e.convert(sums, DType::f32) * (scale(4) * scale(5));
+}
+
+Array convolution_of_quantized(NodeContext& n) {
+  const Quantized* const left = n.quantized(0);
+  const int rank = n.in(0).rank();
+  if (left == nullptr || !has_known_weights(n, rank, 0) || !has_one_scale(n, *left)) return {};
+  const Quantized& right = *n.quantized(1);
+  NodeContext inner =
+      n.with({left->x, right.x, left->zero, right.zero, left->scale, right.scale}, n.opset);
+  if (!convolves_bytes(inner, 2, 1, 3)) return {};
+  const Array sums = whole_convolution(inner, 2, 1, 3);
+  Array scale = inner.in(5);
+  scale = scale.element_count() == 1 ? n.e.reshape(scale, {}) : n.e.along(scale, rank, 1);
+  return n.e.convert(sums, DType::f32) * (scale * n.e.reshape(inner.in(4), {}));
 }
 
 namespace {

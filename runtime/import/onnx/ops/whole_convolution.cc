@@ -50,8 +50,14 @@ Array padded_by_zero_point(Emit& e, const Convolved& given, Windows& windows) {
   return e.pad(given.x, e.reshape(given.x_zero, {}), padding);
 }
 
-// Of the bytes as they lie, less what the zero point of the input adds to each sum.
-Array convolved_in_bytes(Emit& e, const Convolved& given, const ir::Literal& weights) {
+// One element of each filter, moved by one: a product of matrices.
+bool is_one_element(const Convolved& given) {
+  return given.groups == 1 && is_all(given.windows.kernel, 1) && is_all(given.windows.strides, 1);
+}
+
+// Of the bytes as they lie, less what zero points add to each sum. `zeros`: of each filter.
+Array convolved_in_bytes(Emit& e, const Convolved& given, const ir::Literal& weights,
+                         const Sizes& zeros) {
   Windows windows = given.windows;
   const Array x = padded_by_zero_point(e, given, windows);
   const Array& kernel = given.kernel;
@@ -59,9 +65,8 @@ Array convolved_in_bytes(Emit& e, const Convolved& given, const ir::Literal& wei
   dims.insert(dims.end(), windows.sizes.begin(), windows.sizes.end());
   const ir::Shape shape(DType::s32, ir::Dims(dims));
   Array sums;
-  if (given.groups == 1 && is_all(windows.kernel, 1) && is_all(windows.strides, 1) &&
-      is_all(windows.before, 0) && is_all(windows.after, 0)) {
-    // One element of the filters: a product of matrices, in which images lie behind the filters.
+  if (is_one_element(given) && is_all(windows.before, 0) && is_all(windows.after, 0)) {
+    // Images lie behind the filters.
     std::int64_t places = 1;
     for (const std::int64_t size : windows.sizes) places *= size;
     const Array images = e.reshape(x, {x.dim(0), x.dim(1), places});
@@ -74,18 +79,44 @@ Array convolved_in_bytes(Emit& e, const Convolved& given, const ir::Literal& wei
   } else {
     sums = convolve(e, x, kernel, window_dimensions(windows, 0), given.groups, &shape);
   }
-  if (given.x_zero.is_null()) return sums;
   const std::vector<std::int32_t> elements = whole_numbers_of(weights);
   Sizes each(at(kernel.dim(0)), 0);
   const std::size_t depth = elements.size() / std::max<std::size_t>(each.size(), 1);
+  if (!is_all(zeros, 0)) {
+    // What a window sees, summed over channels: exact in f32.
+    Convolved seen = given;
+    seen.x = e.sum(e.convert(given.x, DType::s32), {1}, true);
+    if (!given.x_zero.is_null()) {
+      seen.x = seen.x - e.reshape(e.convert(given.x_zero, DType::s32), {}) *
+                            static_cast<double>(given.x.dim(1));
+    }
+    Sizes ones(at(x.rank()), 1);
+    std::copy(given.windows.kernel.begin(), given.windows.kernel.end(), ones.begin() + 2);
+    seen.x_zero = seen.kernel_zero = {};
+    seen.kernel = e.splat(1, DType::s32, ones);
+    sums = sums - convolved_in(e, seen, DType::f32) *
+                      e.along(e.numbers(zeros, DType::s32), sums.rank(), 1);
+  }
+  if (given.x_zero.is_null()) return sums;
   for (std::size_t i = 0; i < elements.size(); ++i) each[i / depth] += elements[i];
   const Array zero = e.reshape(e.convert(given.x_zero, DType::s32), {});
   return sums - e.along(e.numbers(each, DType::s32), sums.rank(), 1) * zero;
 }
 
-}  // namespace
+bool are_bytes(const Convolved& given) {
+  return is_of_bytes(given.x.dtype()) && is_of_bytes(given.kernel.dtype());
+}
 
-Array whole_convolution(NodeContext& n, int zero, int kernel, int kernel_zero) {
+// How many products are summed.
+std::int64_t depth_of(const Convolved& given) {
+  const std::int64_t filters = given.kernel.dim(0);
+  return filters > 0 ? given.kernel.element_count() / filters : 0;
+}
+
+constexpr std::int64_t kDeepestInF32 = (1 << 24) / (255 * 255);
+
+// Nothing after an error.
+Convolved read_convolved(NodeContext& n, int zero, int kernel, int kernel_zero) {
   Emit& e = n.e;
   Convolved given;
   given.x = n.in(0);
@@ -102,21 +133,37 @@ Array whole_convolution(NodeContext& n, int zero, int kernel, int kernel_zero) {
     return {};
   }
   given.windows = windows_of(n, spatial_of(given.x), spatial_of(given.kernel));
-  if (!e.status().ok()) return {};
-  const std::int64_t filters = given.kernel.dim(0);
-  const std::int64_t depth = filters > 0 ? given.kernel.element_count() / filters : 0;
-  const bool has_bytes = is_of_bytes(given.x.dtype()) && is_of_bytes(given.kernel.dtype());
-  constexpr std::int64_t kDeepestInF32 = (1 << 24) / (255 * 255), kDeepest = 1 << 20;
-  if (has_bytes && depth <= kDeepestInF32) return convolved_in(e, given, DType::f32);
-  const ir::Literal* const weights = n.known(kernel);
-  const Sizes zeros = known_zeros(n, kernel_zero, filters);
+  return given;
+}
+
+// Of few products floats are as fast, but for matrices'.
+bool reads_bytes(NodeContext& n, const Convolved& given, int kernel, const Sizes& zeros) {
+  constexpr std::int64_t kDeepest = 1 << 16, kShallowest = 32;
+  const std::int64_t depth = depth_of(given);
   const bool fits = given.x_zero.is_null() ||
                     (given.x_zero.element_count() == 1 && given.x_zero.dtype() == given.x.dtype());
-  if (has_bytes && fits && weights != nullptr && depth <= kDeepest && !zeros.empty() &&
-      is_all(zeros, 0)) {
-    return convolved_in_bytes(e, given, *weights);
+  return are_bytes(given) && fits && n.known(kernel) != nullptr && !zeros.empty() &&
+         depth >= (is_one_element(given) ? kShallowest : kDeepestInF32) && depth <= kDeepest &&
+         (given.groups == 1 || is_all(zeros, 0));
+}
+
+}  // namespace
+
+bool convolves_bytes(NodeContext& n, int zero, int kernel, int kernel_zero) {
+  const Convolved given = read_convolved(n, zero, kernel, kernel_zero);
+  return n.e.status().ok() &&
+         reads_bytes(n, given, kernel, known_zeros(n, kernel_zero, given.kernel.dim(0)));
+}
+
+Array whole_convolution(NodeContext& n, int zero, int kernel, int kernel_zero) {
+  const Convolved given = read_convolved(n, zero, kernel, kernel_zero);
+  if (!n.e.status().ok()) return {};
+  const Sizes zeros = known_zeros(n, kernel_zero, given.kernel.dim(0));
+  if (reads_bytes(n, given, kernel, zeros)) {
+    return convolved_in_bytes(n.e, given, *n.known(kernel), zeros);
   }
-  return convolved_in(e, given, DType::s32);
+  const bool is_exact = are_bytes(given) && depth_of(given) <= kDeepestInF32;
+  return convolved_in(n.e, given, is_exact ? DType::f32 : DType::s32);
 }
 
 }  // namespace plimsoll::onnx
