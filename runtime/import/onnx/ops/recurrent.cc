@@ -223,12 +223,12 @@ Array clipped(Emit& e, const Layer& layer, const Array& x) {
   return e.minimum(e.maximum(x, e.scalar(-layer.clip, x.dtype())), e.scalar(layer.clip, x.dtype()));
 }
 
-// Both halves of B added up, or only the first: [directions, width].
-Array bias_of(NodeContext& n, const Directions& of, std::int64_t width, bool both) {
+// The first half of B, [directions, width], to whose first columns those of the second are added.
+Array bias_of(NodeContext& n, const Directions& of, std::int64_t width, std::int64_t added) {
   const Array b = part(n, 3, of);
   if (b.is_null()) return {};
-  const Array input = n.e.slice(b, 1, 0, width);
-  return both ? input + n.e.slice(b, 1, width, 2 * width) : input;
+  const Array both = n.e.slice(b, 1, 0, added) + n.e.slice(b, 1, width, width + added);
+  return added == width ? both : n.e.concatenate({both, n.e.slice(b, 1, added, width)}, 1);
 }
 
 // Both directions in one loop, unless they are of different activations.
@@ -241,9 +241,11 @@ std::vector<Directions> loops_of(const Layer& layer) {
   return {{0, 1, false}, {1, 1, true}};
 }
 
-// `cell_of`: the cell of some directions, and the arrays that it needs besides the state.
+// `cell_of`: the cell of some directions, and the arrays that it needs besides the state; the first
+// are the recurrence's weights. The cell itself adds the recurrence's bias of gates from `added`
+// on.
 void recurrent(NodeContext& n, const Layer& layer, std::size_t states, std::int64_t gates,
-               bool adds_both,
+               std::int64_t added,
                const std::function<Cell(const Directions&, std::vector<Array>&)>& cell_of) {
   Array x = n.in(0);
   if (layer.batch_first) x = n.e.transpose(x, {1, 0, 2});
@@ -256,8 +258,8 @@ void recurrent(NodeContext& n, const Layer& layer, std::size_t states, std::int6
     std::vector<Array> own{part(n, 2, of)};
     const Cell cell = cell_of(of, own);
     results.push_back(run(n, layer, of, x, part(n, 1, of),
-                          bias_of(n, of, gates * layer.hidden, adds_both), std::move(state), own,
-                          cell));
+                          bias_of(n, of, gates * layer.hidden, added * layer.hidden),
+                          std::move(state), own, cell));
     if (!n.e.status().ok()) return;
   }
   set_results(n, layer, results, states);
@@ -271,7 +273,7 @@ Array by_weights(Emit& e, const Array& state, const Array& weights) {
 void simple(NodeContext& n) {
   Layer layer;
   if (!read_layer(n, {"tanh"}, layer)) return;
-  recurrent(n, layer, 1, 1, true, [&](const Directions& of, std::vector<Array>&) -> Cell {
+  recurrent(n, layer, 1, 1, 1, [&](const Directions& of, std::vector<Array>&) -> Cell {
     const Activation f = layer.activations[at(of.first)];
     return [&layer, f](Emit& e, const Array& gates, const std::vector<Array>& state,
                        const std::vector<Array>& own) -> std::vector<Array> {
@@ -286,29 +288,30 @@ void gated(NodeContext& n) {
   if (!read_layer(n, {"sigmoid", "tanh"}, layer)) return;
   const bool before_reset = n.number("linear_before_reset", 0) != 0;
   const std::int64_t hidden = layer.hidden;
-  recurrent(n, layer, 1, 3, false, [&](const Directions& of, std::vector<Array>& own) -> Cell {
-    // The bias of the recurrence stands apart: that of h may be within the reset.
-    const Array b = part(n, 3, of);
-    own.push_back(b.is_null() ? n.e.splat(0, n.in(0).dtype(), {of.count, 1, 3 * hidden})
-                              : n.e.unsqueeze(n.e.slice(b, 1, 3 * hidden, 6 * hidden), 1));
+  const std::int64_t added = before_reset ? 2 : 3;
+  recurrent(n, layer, 1, 3, added, [&](const Directions& of, std::vector<Array>& own) -> Cell {
+    if (before_reset) {
+      // One product for all gates. The recurrence's bias of h stands apart, within the reset.
+      const Array b = part(n, 3, of);
+      own.push_back(b.is_null() ? n.e.splat(0, n.in(0).dtype(), {of.count, 1, hidden})
+                                : n.e.unsqueeze(n.e.slice(b, 1, 5 * hidden, 6 * hidden), 1));
+    } else {
+      const Array weights = own[0];  // taken apart once, not in each turn
+      own = {n.e.slice(weights, 1, 0, 2 * hidden), n.e.slice(weights, 1, 2 * hidden, 3 * hidden)};
+    }
     const Activation f = layer.activations[at(2 * of.first)],
                      g = layer.activations[at(2 * of.first + 1)];
     return [&layer, f, g, hidden, before_reset](
                Emit& e, const Array& gates, const std::vector<Array>& state,
                const std::vector<Array>& own) -> std::vector<Array> {
-      const auto weights = [&](std::int64_t k, std::int64_t count) {
-        return e.slice(own[0], 1, k * hidden, (k + count) * hidden);
-      };
-      const auto bias = [&](std::int64_t k) { return gate(e, own[1], k, hidden); };
-      const Array both = by_weights(e, state[0], weights(0, 2));
+      const Array product = by_weights(e, state[0], own[0]);
       const auto opened = [&](std::int64_t k) {
-        return apply(
-            e, f,
-            clipped(e, layer, gate(e, gates, k, hidden) + gate(e, both, k, hidden) + bias(k)));
+        return apply(e, f,
+                     clipped(e, layer, gate(e, gates, k, hidden) + gate(e, product, k, hidden)));
       };
       const Array z = opened(0), r = opened(1);
-      const Array inner = before_reset ? r * (by_weights(e, state[0], weights(2, 1)) + bias(2))
-                                       : by_weights(e, r * state[0], weights(2, 1)) + bias(2);
+      const Array inner = before_reset ? r * (gate(e, product, 2, hidden) + own[1])
+                                       : by_weights(e, r * state[0], own[1]);
       const Array h = apply(e, g, clipped(e, layer, gate(e, gates, 2, hidden) + inner));
       return {(1.0 - z) * h + z * state[0]};
     };
@@ -321,7 +324,7 @@ void long_short(NodeContext& n) {
   if (!read_layer(n, {"sigmoid", "tanh", "tanh"}, layer)) return;
   const bool couples = n.number("input_forget", 0) != 0, peeps = n.has(7);
   const std::int64_t hidden = layer.hidden;
-  recurrent(n, layer, 2, 4, true, [&](const Directions& of, std::vector<Array>& own) -> Cell {
+  recurrent(n, layer, 2, 4, 4, [&](const Directions& of, std::vector<Array>& own) -> Cell {
     if (peeps) own.push_back(n.e.unsqueeze(part(n, 7, of), 1));
     const Activation f = layer.activations[at(3 * of.first)],
                      g = layer.activations[at(3 * of.first + 1)],
