@@ -2,6 +2,7 @@
 // Convolutions of whole numbers of one byte each, whose sums are exact.
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -66,16 +67,25 @@ Array convolved_in_bytes(Emit& e, const Convolved& given, const ir::Literal& wei
   const ir::Shape shape(DType::s32, ir::Dims(dims));
   Array sums;
   if (is_one_element(given) && is_all(windows.before, 0) && is_all(windows.after, 0)) {
-    // Images lie behind the filters.
-    std::int64_t places = 1;
-    for (const std::int64_t size : windows.sizes) places *= size;
-    const Array images = e.reshape(x, {x.dim(0), x.dim(1), places});
+    // Channels lie last, as they do in the layout that convolutions around it get.
+    Sizes last(at(x.rank())), first(at(x.rank()));
+    std::iota(last.begin(), last.end(), 1);
+    last.front() = 0;
+    last.back() = 1;
+    std::iota(first.begin(), first.end(), -1);
+    first.front() = 0;
+    first[1] = x.rank() - 1;
     const Array filters = e.reshape(kernel, {kernel.dim(0), kernel.dim(1)});
     ir::Attributes attributes;
-    attributes.dot = std::make_shared<const ir::DotDimensions>(ir::DotDimensions{{1}, {1}, {}, {}});
-    const ir::Shape turned(DType::s32, ir::Dims{kernel.dim(0), x.dim(0), places});
-    sums = e.make(Opcode::dot, {filters, images}, std::move(attributes), {}, &turned);
-    sums = e.reshape(e.transpose(sums, {1, 0, 2}), dims);
+    attributes.dot =
+        std::make_shared<const ir::DotDimensions>(ir::DotDimensions{{x.rank() - 1}, {1}, {}, {}});
+    Sizes turned{x.dim(0)};
+    turned.insert(turned.end(), windows.sizes.begin(), windows.sizes.end());
+    turned.push_back(kernel.dim(0));
+    const ir::Shape turned_shape(DType::s32, ir::Dims(turned));
+    sums = e.make(Opcode::dot, {e.transpose(x, last), filters}, std::move(attributes), {},
+                  &turned_shape);
+    sums = e.transpose(sums, first);
   } else {
     sums = convolve(e, x, kernel, window_dimensions(windows, 0), given.groups, &shape);
   }
@@ -136,15 +146,14 @@ Convolved read_convolved(NodeContext& n, int zero, int kernel, int kernel_zero) 
   return given;
 }
 
-// Of few products floats are as fast, but for matrices'.
+// Of few products floats are as fast.
 bool reads_bytes(NodeContext& n, const Convolved& given, int kernel, const Sizes& zeros) {
-  constexpr std::int64_t kDeepest = 1 << 16, kShallowest = 32;
+  constexpr std::int64_t kDeepest = 1 << 16;
   const std::int64_t depth = depth_of(given);
   const bool fits = given.x_zero.is_null() ||
                     (given.x_zero.element_count() == 1 && given.x_zero.dtype() == given.x.dtype());
   return are_bytes(given) && fits && n.known(kernel) != nullptr && !zeros.empty() &&
-         depth >= (is_one_element(given) ? kShallowest : kDeepestInF32) && depth <= kDeepest &&
-         (given.groups == 1 || is_all(zeros, 0));
+         depth > kDeepestInF32 && depth <= kDeepest && (given.groups == 1 || is_all(zeros, 0));
 }
 
 }  // namespace
