@@ -28,6 +28,7 @@
 #include "jit/emit/elementwise.h"
 #include "jit/native/generator_version.h"
 #include "jit/native/symbols.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/log.h"
 
 namespace plimsoll::jit {
@@ -37,12 +38,15 @@ Status to_status(llvm::Error error, std::string_view what) {
   return internal_error(std::string(what) + ": " + llvm::toString(std::move(error)));
 }
 
+// Takes milliseconds, with LLVM's own locks held: a process does not fork meanwhile, whose child
+// would find them taken.
 void initialize_llvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-  });
+  static auto* const mutex = new ProcessMutex;
+  const std::lock_guard lock(*mutex);
+  static bool is_done = false;
+  if (std::exchange(is_done, true)) return;
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
 }
 
 // Of the last word on a feature, which counts.

@@ -33,13 +33,19 @@ std::string full_name(std::string_view name) {
 
 struct Registry {
   ProcessMutex mutex;
-  std::vector<std::shared_ptr<Device>> devices{cpu_device()};
+  std::vector<std::shared_ptr<Device>> devices;
+
+  // With the mutex, the CPU first: made by who asks first, while nobody forks.
+  std::vector<std::shared_ptr<Device>>& all() {
+    if (devices.empty()) devices.push_back(cpu_device());
+    return devices;
+  }
 
   Result<std::shared_ptr<Device>> find(std::string_view asked) {
     const std::string name = full_name(asked);
     const std::lock_guard lock(mutex);
     std::string names;
-    for (const std::shared_ptr<Device>& device : devices) {
+    for (const std::shared_ptr<Device>& device : all()) {
       if (device->name() == name) return device;
       names += (names.empty() ? "" : ", ") + std::string(device->name());
     }
@@ -85,7 +91,7 @@ std::vector<DeviceListing> list_devices() {
   {
     Registry& known = registry();
     const std::lock_guard lock(known.mutex);
-    for (const std::shared_ptr<Device>& device : known.devices) {
+    for (const std::shared_ptr<Device>& device : known.all()) {
       found.push_back({std::string(device->name()), device->properties().model});
     }
   }
@@ -101,9 +107,9 @@ std::vector<DeviceListing> list_devices() {
 Status register_device(std::shared_ptr<Device> device) {
   Registry& known = registry();
   const std::lock_guard lock(known.mutex);
-  const bool taken =
-      std::any_of(known.devices.begin(), known.devices.end(),
-                  [&](const auto& other) { return other->name() == device->name(); });
+  const bool taken = std::any_of(known.all().begin(), known.all().end(), [&](const auto& other) {
+    return other->name() == device->name();
+  });
   if (taken) {
     return Status(StatusCode::already_exists,
                   "device '" + std::string(device->name()) + "': there is one of this name");

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/opcode.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "runtime/base/index.h"
 
@@ -32,15 +35,21 @@ const OpInfo& op_info(Opcode opcode) { return kOps[at(opcode)]; }
 
 int opcode_count() { return static_cast<int>(std::size(kOps)); }
 
+// By text; known to the compiler, so that no thread makes it while another one forks.
+constexpr auto kByText = [] {
+  std::array<std::pair<std::string_view, Opcode>, std::size(kOps) + 1> table;
+  for (std::size_t i = 0; i < std::size(kOps); ++i) {
+    table[i] = {kOps[i].text, static_cast<Opcode>(i)};
+  }
+  table.back() = {"cross-replica-sum", Opcode::all_reduce};
+  std::sort(table.begin(), table.end());
+  return table;
+}();
+
 std::optional<Opcode> parse_opcode(std::string_view text) {
-  static const auto* const table = [] {
-    auto* map = new std::unordered_map<std::string_view, Opcode>;
-    for (int i = 0; i < opcode_count(); ++i) map->emplace(kOps[i].text, static_cast<Opcode>(i));
-    map->emplace("cross-replica-sum", Opcode::all_reduce);
-    return map;
-  }();
-  const auto it = table->find(text);
-  if (it == table->end()) return std::nullopt;
+  const auto it = std::lower_bound(kByText.begin(), kByText.end(), text,
+                                   [](const auto& row, auto name) { return row.first < name; });
+  if (it == kByText.end() || it->first != text) return std::nullopt;
   return it->second;
 }
 

@@ -142,6 +142,8 @@ const std::vector<Room>& rooms() {
     folder("runtime/import/onnx/model", {"runtime/ir", "runtime/import/wire"});
     folder("runtime/import/onnx/emit", {"runtime/ir/shapes"});
     folder("runtime/import/onnx/ops", {"runtime/import/onnx/model", "runtime/import/onnx/emit"});
+    folder("runtime/import/onnx/contrib",
+           {"runtime/import/onnx/model", "runtime/import/onnx/emit", "runtime/import/onnx/ops"});
     folder("runtime/import/onnx", {"runtime/import/onnx/ops", "runtime/ir/interpreter"});
     folder("runtime/import",
            {"runtime/import/vhlo", "runtime/import/hlo_proto", "runtime/import/onnx"});

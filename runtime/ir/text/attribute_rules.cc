@@ -280,23 +280,24 @@ static_assert(kAreAllRead<Attributes> && kAreAllRead<DotDimensions> &&
                   kAreAllRead<CollectiveAttributes>,
               "a field that has a name has no rule");
 
-}  // namespace
-
-const std::vector<const AttributeRule*>& rules_of(Opcode opcode) {
-  static const auto* const table = [] {
-    auto* made = new std::vector<std::vector<const AttributeRule*>>;
-    for (int i = 0; i < opcode_count(); ++i) {
-      auto& rules = made->emplace_back();
-      for (const AttributeRule& rule : kRules) {
-        if (rule.printed == Printed::anywhere || rule.applies(static_cast<Opcode>(i))) {
-          rules.push_back(&rule);
-        }
+// Made as the library is loaded, not by the first thread that asks: another one may fork meanwhile,
+// and its child would wait for it.
+const auto* const kRulesOf = [] {
+  auto* made = new std::vector<std::vector<const AttributeRule*>>;
+  for (int i = 0; i < opcode_count(); ++i) {
+    auto& rules = made->emplace_back();
+    for (const AttributeRule& rule : kRules) {
+      if (rule.printed == Printed::anywhere || rule.applies(static_cast<Opcode>(i))) {
+        rules.push_back(&rule);
       }
     }
-    return made;
-  }();
-  return (*table)[at(opcode)];
-}
+  }
+  return made;
+}();
+
+}  // namespace
+
+const std::vector<const AttributeRule*>& rules_of(Opcode opcode) { return (*kRulesOf)[at(opcode)]; }
 
 bool has_collective_attributes(Opcode opcode) {
   switch (opcode) {
