@@ -22,6 +22,7 @@
 #include "jit/sequences/compiled_sequence.h"
 #include "jit/sequences/sequence_code.h"
 #include "jit/write_kernel.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/lru_cache.h"
@@ -210,6 +211,7 @@ class CachingCompiler final : public Compiler {
   // From disk, else as `write` says.
   template <typename Write>
   Result<Made> make_code(const std::string& id, const std::string& canonical, const Write& write) {
+    const NoForkScope whole;  // LLVM has locks and tables of the process
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -38,15 +38,12 @@ Status to_status(llvm::Error error, std::string_view what) {
   return internal_error(std::string(what) + ": " + llvm::toString(std::move(error)));
 }
 
-// Takes milliseconds, with LLVM's own locks held: a process does not fork meanwhile, whose child
-// would find them taken.
 void initialize_llvm() {
-  static auto* const mutex = new ProcessMutex;
-  const std::lock_guard lock(*mutex);
-  static bool is_done = false;
-  if (std::exchange(is_done, true)) return;
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  [[maybe_unused]] static const bool is_done = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
 }
 
 // Of the last word on a feature, which counts.
@@ -266,6 +263,7 @@ std::string llvm_version() {
 }
 
 Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(const Options& options) {
+  const NoForkScope whole;  // LLVM has locks and tables of the process
   initialize_llvm();
   auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!target) return to_status(target.takeError(), "detect the host CPU");

@@ -11,66 +11,52 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::chrono::seconds kLongestWait(2);
+// How long fork() waits for others at most. No work in a scope takes so long on an idle machine but
+// measuring its speeds, once; one that waits for a thread which waits in enter() would never end.
+constexpr std::chrono::seconds kLongestWait(10);
+// How long nobody may enter before those who must, so that others can leave, are let in.
+constexpr std::chrono::milliseconds kClosed(50), kOpen(5);
+constexpr std::chrono::microseconds kPoll(100);
 
-struct Forks {
-  std::atomic<std::uint32_t> generation{0};
-  std::atomic<ProcessMutex*> newest{nullptr};  // and through it all of them
-  std::mutex forking;                          // held while a process forks; guards what follows
-  ProcessMutex *first_held = nullptr, *first_free = nullptr;  // between these all are held
+// All of it is there before any code of the library runs: guards of statics ask for it.
+constinit std::atomic<std::uint32_t> generation{0};
+constinit std::atomic<std::int64_t> inside{0};  // threads in a scope
+constinit std::atomic<bool> is_closed{false};
+constinit std::mutex forking;  // held while a process forks
+constinit thread_local int depth = 0;
 
-  Forks() { pthread_atfork(prepare, resume_parent, resume_child); }
-
-  // All or none, so that it waits with nothing in its hands: whoever holds one may want another.
-  bool take_all() {
-    first_held = first_free = newest.load(std::memory_order_acquire);
-    for (; first_free != nullptr; first_free = first_free->before()) {
-      if (first_free->try_lock()) continue;
-      give_back();
-      return false;
-    }
-    return true;
-  }
-  void give_back() {
-    for (; first_held != first_free; first_held = first_held->before()) first_held->unlock();
-  }
-
-  // One that forks inside what a mutex guards (a function that takes log lines) would wait for
-  // itself: the child then has to do without.
-  static void prepare();
-  static void resume_parent();
-  static void resume_child();
-};
-
-Forks& forks() {
-  static Forks* const instance = new Forks;  // never destroyed, as what it counts for
-  return *instance;
-}
-
-void Forks::prepare() {
-  Forks& all = forks();
-  const auto until = std::chrono::steady_clock::now() + kLongestWait;
+void prepare() {
+  using Clock = std::chrono::steady_clock;
+  forking.lock();
+  // One that forks in a scope (in a function that takes log lines) doesn't wait for itself.
+  const std::int64_t own = depth > 0 ? 1 : 0;
+  const auto until = Clock::now() + kLongestWait;
   for (;;) {
-    all.forking.lock();
-    if (all.take_all() || std::chrono::steady_clock::now() >= until) return;
-    all.forking.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    is_closed = true;
+    const auto open_at = Clock::now() + kClosed;
+    while (inside > own && Clock::now() < open_at) std::this_thread::sleep_for(kPoll);
+    if (inside <= own || Clock::now() >= until) return;
+    is_closed = false;
+    std::this_thread::sleep_for(kOpen);
   }
 }
 
-void Forks::resume_parent() {
-  forks().give_back();
-  forks().forking.unlock();
+void resume_parent() {
+  is_closed = false;
+  forking.unlock();
 }
 
-void Forks::resume_child() {
-  forks().generation.fetch_add(1, std::memory_order_relaxed);
+void resume_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  inside = depth > 0 ? 1 : 0;
   resume_parent();
 }
 
+[[maybe_unused]] const int is_registered = pthread_atfork(prepare, resume_parent, resume_child);
+
 }  // namespace
 
-std::uint32_t process_generation() { return forks().generation.load(std::memory_order_relaxed); }
+std::uint32_t process_generation() { return generation.load(std::memory_order_relaxed); }
 
 Status ForkMark::check(std::string_view what) const {
   if (!is_inherited()) return ok_status();
@@ -80,12 +66,19 @@ Status ForkMark::check(std::string_view what) const {
       "here (make a new context, and what belongs to it, in the child)");
 }
 
-ProcessMutex::ProcessMutex() {
-  std::atomic<ProcessMutex*>& newest = forks().newest;
-  before_ = newest.load(std::memory_order_relaxed);
-  while (!newest.compare_exchange_weak(before_, this, std::memory_order_release,
-                                       std::memory_order_relaxed)) {
+void NoForkScope::enter() {
+  if (depth++ > 0) return;
+  // Either this sees that it is closed, or prepare() sees this one inside.
+  for (;;) {
+    ++inside;
+    if (!is_closed) return;
+    --inside;
+    while (is_closed) std::this_thread::sleep_for(kPoll);
   }
+}
+
+void NoForkScope::leave() {
+  if (--depth == 0) --inside;
 }
 
 }  // namespace plimsoll

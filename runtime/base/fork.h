@@ -30,25 +30,41 @@ class ForkMark {
   std::uint32_t generation_;
 };
 
-// Guards what the whole process shares, and is never destroyed. fork() waits until nobody holds
-// one, two seconds at most, so that the child finds them free and what they guard whole. Making one
-// waits for nobody: it is mostly done inside the guard of a function's static, which a child would
-// find taken for ever if the process forked meanwhile.
+// While one lives in another thread, fork() waits, and new ones wait for a process that forks: the
+// child is never a copy of what a thread had in the middle of its work. For what is short and done
+// in the calling thread alone, with locks of the library or of another one (a primitive made, a
+// kernel compiled). They nest. Initializations of functions' statics each have one
+// (static_guards.cc).
+class NoForkScope {
+ public:
+  NoForkScope() { enter(); }
+  ~NoForkScope() { leave(); }
+  NoForkScope(const NoForkScope&) = delete;
+  NoForkScope& operator=(const NoForkScope&) = delete;
+
+  // For what has a beginning and an end, but no scope; both in the same thread.
+  static void enter();
+  static void leave();
+};
+
+// Guards what the whole process shares, and is never destroyed. Whoever waits for or holds one is
+// in a NoForkScope, so that a child finds them free and what they guard whole.
 class ProcessMutex {
  public:
-  ProcessMutex();
+  ProcessMutex() = default;
   ProcessMutex(const ProcessMutex&) = delete;
   ProcessMutex& operator=(const ProcessMutex&) = delete;
-  void lock() { mutex_.lock(); }
-  bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
-
-  // The one that was made before it; null: it was the first.
-  ProcessMutex* before() const { return before_; }
+  void lock() {
+    NoForkScope::enter();
+    mutex_.lock();
+  }
+  void unlock() {
+    mutex_.unlock();
+    NoForkScope::leave();
+  }
 
  private:
   std::mutex mutex_;
-  ProcessMutex* before_ = nullptr;
 };
 
 }  // namespace plimsoll

@@ -276,7 +276,7 @@ bool OnednnConvolution::prepare() {
       product(c_.dst.dims) == 0 || product(c_.weights.dims) == 0)
     return false;
   bool usable = true;
-  const Status status = onednn::guarded(name().c_str(), [&] {
+  const Status status = onednn::guarded_making(name().c_str(), [&] {
     const bool grouped = c_.weights.dims[0] != 1;
     dnnl::memory::dims dims(c_.weights.dims.begin() + (grouped ? 0 : 1), c_.weights.dims.end());
     dnnl::memory::dims strides(c_.weights.strides.begin() + (grouped ? 0 : 1),

@@ -65,7 +65,7 @@ class OnednnDot final : public DotKernel {
     if (shape_.m == 0 || shape_.n == 0 || shape_.k == 0 || shape_.batch == 0) return false;
     cut_ = cut_dot(shape_);
     bool usable = true;
-    const Status status = onednn::guarded("dot", [&] {
+    const Status status = onednn::guarded_making("dot", [&] {
       for (const std::int64_t m : {cut_.m_tile, shape_.m - (cut_.m_tiles - 1) * cut_.m_tile}) {
         for (const std::int64_t n : {cut_.n_tile, shape_.n - (cut_.n_tiles - 1) * cut_.n_tile}) {
           usable = usable && add_primitive(m, n);

@@ -76,7 +76,7 @@ Result<bool> WidenedDot::prepare() {
   tiles_ = shape_.batch * m_tiles_ * n_tiles_;
   slots_ = std::min(tiles_, kMaxSlots);
   bool usable = true;
-  const Status status = onednn::guarded("dot", [&] {
+  const Status status = onednn::guarded_making("dot", [&] {
     const auto last_of = [](std::int64_t size, std::int64_t tile) {
       return size - (size + tile - 1) / tile * tile + tile;
     };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cpu/contraction/openmp.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/dtype.h"
 
@@ -64,6 +65,14 @@ Status guarded(const char* what, F&& body) {
   } catch (const std::exception& error) {
     return internal_error(std::string(what) + ": " + error.what());
   }
+}
+
+// The same for a body that makes primitives, which oneDNN keeps in a cache of the process: a child
+// forked meanwhile would find its locks taken.
+template <typename F>
+Status guarded_making(const char* what, F&& body) {
+  const NoForkScope whole;
+  return guarded(what, body);
 }
 
 struct Argument {
