@@ -17,8 +17,7 @@
 #include "runtime/import/program_bytes.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "tests/import/onnx/model_writer.h"
-#include "tests/import/onnx/standard_case.h"
-#include "tests/import/stored_files.h"
+#include "tests/import/onnx/small_models.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -27,16 +26,6 @@ namespace fs = std::filesystem;
 using import::GivenInput;
 using import::ProgramOptions;
 
-constexpr std::int64_t kFloat = 1, kInt64 = 7, kBool = 9;
-
-std::string raw_of(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-std::string raw_of(const std::vector<std::int64_t>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int64_t)};
-}
-
 std::string error_of(const std::string& bytes, const ProgramOptions& options = {}) {
   const auto module = import::read_program(bytes, "m.onnx", options);
   return module.ok() ? std::string() : module.status().to_string();
@@ -44,26 +33,6 @@ std::string error_of(const std::string& bytes, const ProgramOptions& options = {
 
 ir::Literal floats(const ir::Dims& dims, const std::vector<float>& values) {
   return ir::Literal::array<float>(dims, values);
-}
-
-// y = x + w, with open sizes.
-std::string open_sum() {
-  GraphParts parts;
-  parts.inputs = {value_info("x", kFloat, {"batch", "3"}),
-                  value_info("mask", kFloat, {"batch", "1"})};
-  parts.initializers = {raw_tensor("w", kFloat, {3}, raw_of(std::vector<float>{1, 2, 3}))};
-  parts.nodes = {node("Add", {"x", "w"}, {"sum"}), node("Mul", {"sum", "mask"}, {"y"})};
-  parts.outputs = {value_info("y", kFloat, {"batch", "3"})};
-  return model(parts);
-}
-
-// y = reshape(x, shape), where the shape is an input.
-std::string asks_for_shape() {
-  GraphParts parts;
-  parts.inputs = {value_info("x", kFloat, {"6"}), value_info("shape", kInt64, {"2"})};
-  parts.nodes = {node("Reshape", {"x", "shape"}, {"y"})};
-  parts.outputs = {value_info("y", kFloat, {"a", "b"})};
-  return model(parts);
 }
 
 TEST(Onnx, ComparesResultsWithWhatTheModelDeclares) {
@@ -518,21 +487,6 @@ TEST(Onnx, TakesValuesFromTheFieldOfTheirTypeOnly) {
             std::string::npos);
 }
 
-// Twice x where `yes`, else x with one more.
-std::string branches() {
-  GraphParts yes, no, parts;
-  yes.nodes = {node("Add", {"x", "x"}, {"a"})};
-  yes.outputs = {value_info("a", kFloat, {"2"})};
-  no.nodes = {node("Add", {"x", "one"}, {"b"})};
-  no.outputs = {value_info("b", kFloat, {"2"})};
-  parts.inputs = {value_info("yes", kBool, {}), value_info("x", kFloat, {"2"})};
-  parts.initializers = {raw_tensor("one", kFloat, {}, raw_of(std::vector<float>{1}))};
-  parts.nodes = {node("If", {"yes"}, {"y"},
-                      {attribute("then_branch", graph(yes)), attribute("else_branch", graph(no))})};
-  parts.outputs = {value_info("y", kFloat, {"2"})};
-  return model(parts);
-}
-
 TEST(Onnx, BranchesSeeTheValuesAroundThem) {
   const auto module = import::read_program(branches(), "m.onnx");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
@@ -542,21 +496,6 @@ TEST(Onnx, BranchesSeeTheValuesAroundThem) {
     ASSERT_TRUE(result.ok()) << result.status().to_string();
     EXPECT_EQ(*result, yes ? floats({2}, {6, 8}) : floats({2}, {4, 5}));
   }
-}
-
-// A loop whose end depends on data: doubles x until it is over the limit.
-std::string doubling(std::uint64_t turns) {
-  GraphParts body, parts;
-  body.inputs = {value_info("i", kInt64, {}), value_info("goes_on", kBool, {}),
-                 value_info("v", kFloat, {})};
-  body.nodes = {node("Add", {"v", "v"}, {"twice"}), node("Less", {"twice", "limit"}, {"again"})};
-  body.outputs = {value_info("again", kBool, {}), value_info("twice", kFloat, {})};
-  parts.inputs = {value_info("x", kFloat, {}), value_info("limit", kFloat, {})};
-  parts.initializers = {raw_tensor(
-      "turns", kInt64, {}, raw_of(std::vector<std::int64_t>{static_cast<std::int64_t>(turns)}))};
-  parts.nodes = {node("Loop", {"turns", "", "x"}, {"y"}, {attribute("body", graph(body))})};
-  parts.outputs = {shapeless_info("y", kFloat)};
-  return model(parts);
 }
 
 // Tools that change models append nodes that others read, also those of branches.
@@ -697,45 +636,6 @@ TEST_F(ExternalData, StaysInTheMappedFile) {
     }
   }
   EXPECT_NE(before, nullptr);
-}
-
-std::vector<std::string> small_models() {
-  std::vector<std::string> models = {open_sum(), asks_for_shape(), branches(), doubling(3),
-                                     doubling(100)};
-  // Some of the standard's, where they are installed.
-  const auto cases = standard_cases();
-  for (std::size_t i = 0; i < cases.size(); i += 40) {
-    models.push_back(import::bytes_of(fs::path(cases[i].folder) / "model.onnx"));
-  }
-  return models;
-}
-
-void expect_error_or_module(const std::string& bytes) {
-  ProgramOptions options;
-  const auto module = onnx::read_module(bytes, "m", options);
-  if (module.ok()) return;
-  EXPECT_TRUE(module.status().message().starts_with("m: ")) << module.status().message();
-  EXPECT_NE(module.status().code(), StatusCode::internal) << module.status().message();
-}
-
-TEST(OnnxFuzz, ModelsCutOffAnywhereAreErrorsOrModels) {
-  for (const std::string& bytes : {open_sum(), branches(), doubling(3)}) {
-    int refused = 0;
-    for (std::size_t size = 0; size < bytes.size(); ++size) {
-      refused += onnx::read_module(bytes.substr(0, size), "m").ok() ? 0 : 1;
-      expect_error_or_module(bytes.substr(0, size));
-    }
-    EXPECT_GT(refused, static_cast<int>(bytes.size() / 2));
-  }
-}
-
-TEST(OnnxFuzz, DamagedModelsAreErrorsOrModels) {
-  std::mt19937_64 random(22);
-  for (const std::string& bytes : small_models()) {
-    for (int i = 0; i < import::mutants_of_each(); ++i) {
-      expect_error_or_module(import::mutant(bytes, random));
-    }
-  }
 }
 
 // The table of docs/onnx.md has a row `| Name | ...` for each operator, and no other.

@@ -61,7 +61,7 @@ Array added_mask(NodeContext& n, const Array& mask, const Heads& heads, std::int
   Emit& e = n.e;
   const std::int64_t batch = heads.q.dim(0), queries = heads.q.dim(2), keys = heads.k.dim(2);
   Array seen;
-  if (mask.rank() == 1 && (mask.dim(0) == batch || mask.dim(0) == 2 * batch)) {
+  if (mask.rank() == 1 && batch > 0 && (mask.dim(0) == batch || mask.dim(0) == 2 * batch)) {
     const Array bounds = e.reshape(e.convert(mask, DType::s64), {mask.dim(0) / batch, batch, 1});
     const Array key = e.iota(DType::s64, {batch, keys}, 1);
     seen = key < e.element(bounds, e.scalar(0, DType::s64), 0);

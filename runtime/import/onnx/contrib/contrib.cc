@@ -311,7 +311,11 @@ void dynamically_quantized_lstm(NodeContext& n) {
     if (n.has(scale + 1)) made = made - each(n.e.convert(n.in(scale + 1), DType::s32));
     return turned(n.e, n.e.convert(made, DType::f32) * each(n.in(scale)));
   };
-  if (n.in(1).rank() != 3 || n.in(2).rank() != 3) return n.e.fail("takes weights of rank 3");
+  for (const int i : {1, 2}) {
+    if (n.in(i).rank() != 3 || n.in(i).dim(0) < 1) {
+      return n.e.fail("takes weights of rank 3, of one direction or two");
+    }
+  }
   std::vector<Value> values{n.value(0), Value::of(weights(1, 8)), Value::of(weights(2, 10))};
   for (int i = 3; i < 8; ++i) values.push_back(n.has(i) ? n.value(i) : Value::nothing());
   if (!n.e.status().ok()) return;
@@ -336,7 +340,9 @@ void rotation(NodeContext& n) {
   }
   if (x.rank() == 3 && n.number("num_heads", 0) == 0) {  // as wide as the caches say
     const std::int64_t depth = 2 * cosine.dim(cosine.rank() - 1);
-    if (x.dim(2) % depth != 0) return n.e.fail("the columns are no number of heads");
+    if (depth < 1 || x.dim(2) % depth != 0) {
+      return n.e.fail("the columns are no number of heads");
+    }
     const std::int64_t heads = x.dim(2) / depth;
     const Array apart =
         n.e.transpose(n.e.reshape(x, {rows[0], rows[1], heads, depth}), {0, 2, 1, 3});
