@@ -89,5 +89,38 @@ TEST(OnnxQuantized, DeepConvolutionsOfFloatsMadeOfBytesAreOfBytes) {
   expect_near(run(bytes, array<std::uint8_t>({1, kChannels, 2}, x)), {1, 2, 2}, wanted, 0.5);
 }
 
+// 2^31 / 255^2 = 33,025 products of bytes fit a sum of 32 bits, however great they are.
+TEST(OnnxQuantized, SumsThatBytesMayOverflowAreOfFloats) {
+  constexpr std::int64_t kDeepest = 33025;
+  const auto model_of = [](std::int64_t depth, bool convolves) {
+    const auto count = static_cast<std::uint64_t>(depth);
+    const std::vector<std::uint64_t> dims =
+        convolves ? std::vector<std::uint64_t>{1, count, 1} : std::vector<std::uint64_t>{count, 1};
+    GraphParts parts;
+    parts.inputs = {value_info("x", 2,
+                               convolves ? std::vector<std::string>{"1", std::to_string(depth), "1"}
+                                         : std::vector<std::string>{"1", std::to_string(depth)})};
+    parts.initializers = {raw_tensor("scale", 1, {}, raw_floats({0.5F})),
+                          raw_tensor("w", 2, dims, std::string(count, '\xff'))};
+    parts.nodes = {node("DequantizeLinear", {"x", "scale"}, {"a"}),
+                   node("DequantizeLinear", {"w", "scale"}, {"b"}),
+                   node(convolves ? "Conv" : "MatMul", {"a", "b"}, {"y"})};
+    parts.outputs = {shapeless_info("y", 1)};
+    return model(parts, 17);
+  };
+  for (const bool convolves : {false, true}) {
+    for (const std::int64_t depth : {kDeepest, kDeepest + 1, std::int64_t{40000}}) {
+      const std::string bytes = model_of(depth, convolves);
+      EXPECT_EQ(products_of(bytes),
+                depth <= kDeepest ? std::make_pair(1, 0) : std::make_pair(0, 1));
+      const std::vector<std::uint8_t> x(static_cast<std::size_t>(depth), 255);
+      const ir::Dims x_dims = convolves ? ir::Dims{1, depth, 1} : ir::Dims{1, depth};
+      const ir::Dims y_dims = convolves ? ir::Dims{1, 1, 1} : ir::Dims{1, 1};
+      const double wanted = 127.5 * 127.5 * static_cast<double>(depth);
+      expect_near(run(bytes, array<std::uint8_t>(x_dims, x)), y_dims, {wanted}, 1e-4 * wanted);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::testing

@@ -187,14 +187,14 @@ void convolution(NodeContext& n) {
   const Array x = n.in(0);
   Array kernel = n.in(1);
   if (!fits(n, x, kernel)) return;
-  Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
-  kernel = without_padded_elements(n.e, x, kernel, windows);
-  const std::int64_t groups = groups_of(n);
   Array made = convolution_of_quantized(n);
   if (!made.is_null()) {
     if (n.has(2)) made = made + n.e.along(n.in(2), x.rank(), 1);
     return n.set(0, made);
   }
+  Windows windows = windows_of(n, spatial_of(x), spatial_of(kernel));
+  kernel = without_padded_elements(n.e, x, kernel, windows);
+  const std::int64_t groups = groups_of(n);
   if (is_product(x, kernel, windows, groups)) {
     made = n.e.dot(n.e.reshape(x, {x.dim(0), x.dim(1)}),
                    n.e.reshape(kernel, {kernel.dim(0), kernel.dim(1)}), {{1}, {1}, {}, {}});

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
 
@@ -192,15 +194,16 @@ Array whole_product(NodeContext& n, const Array& a, const Array& a_zero, int b, 
 
 namespace {
 
-// The weights that input 1 is made of, if they are known, and have a scale for all or one for each
-// place of `axis`.
+// Whether the weights that input 1 is made of are known, have a scale for all or one for each place
+// of `axis`, and products of them with any bytes have sums that are s32.
 bool has_known_weights(NodeContext& n, int rank, std::int64_t axis) {
   const Quantized* const weights = n.quantized(1);
   if (weights == nullptr || weights->x.known == nullptr || weights->scale.known == nullptr) {
     return false;
   }
   const ir::Shape& shape = weights->x.known->shape();
-  if (shape.rank() != rank) return false;
+  constexpr std::int64_t kDeepest = std::numeric_limits<std::int32_t>::max() / (255 * 255);
+  if (shape.rank() != rank || shape.element_count() > kDeepest * shape.dim(axis)) return false;
   const std::int64_t given = weights->axis < 0 ? weights->axis + rank : weights->axis;
   return weights->scale.known->shape().element_count() == 1 || given == axis;
 }
