@@ -105,6 +105,27 @@ TEST(RecomputeResults, KnowsThatCachesForget) {
   }
 }
 
+// Up to 7 % more time is spent on fewer bytes: the second result's `work` operations for each of
+// two readers, that read it from memory else.
+TEST(RecomputeResults, SpendsALittleTimeOnBytes) {
+  const auto is_left_out = [](int work) {
+    std::string text =
+        "HloModule m\nmake { p = f32[512,512] parameter(0)\n q0 = f32[512,512] add(p, p)\n";
+    for (int i = 0; i < work; ++i) {
+      text += fmt::format("q{} = f32[512,512] multiply(q{}, q{})\n", i + 1, i, i);
+    }
+    auto module = parse(
+        text + fmt::format("ROOT t = (f32[512,512], f32[512,512]) tuple(q0, q{}) }}\n", work) +
+        std::string(kTwoResults).substr(std::string(kTwoResults).find("both {")) +
+        "u = f32[512,512] fusion(s, q), kind=kLoop, calls=both\n"
+        "v = f32[512,512] fusion(q, s), kind=kLoop, calls=both\n"
+        "ROOT r = (f32[512,512], f32[512,512], f32[512,512]) tuple(d, u, v) }");
+    return *recompute_results(*module);
+  };
+  EXPECT_TRUE(is_left_out(18));
+  EXPECT_FALSE(is_left_out(19));
+}
+
 // Two parts of elementwise operations with a product between them: the second reads values of the
 // first, as a gradient does.
 std::string random_step(std::uint64_t seed) {
