@@ -29,13 +29,7 @@ constexpr OpInfo kOps[] = {
   static_assert(static_cast<int>(Opcode::name) == number, #name " is not in its place");
 #include "runtime/ir/ops.def"
 
-}  // namespace
-
-const OpInfo& op_info(Opcode opcode) { return kOps[at(opcode)]; }
-
-int opcode_count() { return static_cast<int>(std::size(kOps)); }
-
-// By text; known to the compiler, so that no thread makes it while another one forks.
+// By text.
 constexpr auto kByText = [] {
   std::array<std::pair<std::string_view, Opcode>, std::size(kOps) + 1> table;
   for (std::size_t i = 0; i < std::size(kOps); ++i) {
@@ -45,6 +39,12 @@ constexpr auto kByText = [] {
   std::sort(table.begin(), table.end());
   return table;
 }();
+
+}  // namespace
+
+const OpInfo& op_info(Opcode opcode) { return kOps[at(opcode)]; }
+
+int opcode_count() { return static_cast<int>(std::size(kOps)); }
 
 std::optional<Opcode> parse_opcode(std::string_view text) {
   const auto it = std::lower_bound(kByText.begin(), kByText.end(), text,

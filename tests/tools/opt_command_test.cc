@@ -10,6 +10,13 @@ namespace {
 
 using nlohmann::json;
 
+// The program in `file` as all passes leave it.
+std::string optimized(const std::string& file, const std::string& environment) {
+  const Call call = plimsoll("opt " + file + " --passes optimize --json", environment);
+  EXPECT_EQ(call.exit_code, 0) << call.error;
+  return call.json()["hlo"].get<std::string>();
+}
+
 TEST(Opt, TakesAttentionFromTheEnvironment) {
   const Folder folder;
   const std::string file = folder.write(
@@ -28,12 +35,7 @@ TEST(Opt, TakesAttentionFromTheEnvironment) {
       "p = f32[8,512,512] divide(x, tb)\n"
       "ROOT o = f32[8,512,64] dot(p, v), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
       "rhs_batch_dims={0}, rhs_contracting_dims={1} }");
-  const auto optimized = [&](const std::string& environment) {
-    const Call call = plimsoll("opt " + file + " --passes optimize --json", environment);
-    EXPECT_EQ(call.exit_code, 0) << call.error;
-    return call.json()["hlo"].get<std::string>();
-  };
-  EXPECT_NE(optimized(""), optimized("PLIMSOLL_ATTENTION=composed"));
+  EXPECT_NE(optimized(file, ""), optimized(file, "PLIMSOLL_ATTENTION=composed"));
 }
 
 TEST(Opt, RoundsChainsOnceOnlyWhereAsked) {
@@ -42,13 +44,8 @@ TEST(Opt, RoundsChainsOnceOnlyWhereAsked) {
       "chain.hlo",
       "HloModule m\nENTRY e { x = bf16[64] parameter(0)\n a = bf16[64] multiply(x, x)\n"
       "ROOT b = bf16[64] add(a, x) }");
-  const auto optimized = [&](const std::string& environment) {
-    const Call call = plimsoll("opt " + file + " --passes optimize --json", environment);
-    EXPECT_EQ(call.exit_code, 0) << call.error;
-    return call.json()["hlo"].get<std::string>();
-  };
-  EXPECT_EQ(optimized("").find("convert"), std::string::npos);
-  EXPECT_NE(optimized("PLIMSOLL_EXCESS_PRECISION=1").find("convert"), std::string::npos);
+  EXPECT_EQ(optimized(file, "").find("convert"), std::string::npos);
+  EXPECT_NE(optimized(file, "PLIMSOLL_EXCESS_PRECISION=1").find("convert"), std::string::npos);
 }
 
 TEST(Opt, RoundTripsWithoutPasses) {

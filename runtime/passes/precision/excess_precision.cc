@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "runtime/base/pointer_map.h"
 #include "runtime/passes/passes.h"
@@ -45,12 +46,11 @@ bool computes(const Instruction& instruction) {
     return false;
   }
   switch (instruction.opcode()) {
-    case Opcode::convert:
-      return !is_short(shape);
     case Opcode::bitcast_convert:
     case Opcode::stochastic_convert:
     case Opcode::reduce_precision:
       return false;
+    case Opcode::convert:
     case Opcode::exponential:
     case Opcode::log:
     case Opcode::logistic:
@@ -194,8 +194,8 @@ Result<bool> keep_excess_precision(ir::Module& module) {
     Chains chains(*computation);
     Rewriter rewriter(*computation);
     PLIMSOLL_ASSIGN_OR_RETURN(const bool rewritten,
-                              rewriter.sweep([&](Rewriter& rewriter, Instruction& at) {
-                                return chains.rewrite(rewriter, at);
+                              rewriter.sweep([&](Rewriter& sweeping, Instruction& at) {
+                                return chains.rewrite(sweeping, at);
                               }));
     changed = changed || rewritten;
   }
