@@ -81,6 +81,33 @@ def layers(x, up, down):
     return lax.scan(lambda h, w: (jnp.tanh(jnp.tanh(h @ w[0]) @ w[1]), None), x, (up, down))[0]
 
 
+def decoding(tokens, qkv, out, up, down, table):
+    """64 tokens by six layers one by one, whose parameters and caches are parts of stacked arrays."""
+    count, width = qkv.shape[:2]
+    batch, heads, length = tokens.shape[0], 8, 256
+
+    def norm(x):
+        return x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+
+    def step(state, i):
+        keys, values, token = state
+        x = table[token]
+        for layer in range(count):
+            q, k, v = jnp.split(norm(x) @ qkv[layer], 3, -1)
+            keys = keys.at[layer, :, i].set(k.reshape(batch, heads, -1))
+            values = values.at[layer, :, i].set(v.reshape(batch, heads, -1))
+            scores = jnp.einsum("bhd,bthd->bht", q.reshape(batch, heads, -1), keys[layer])
+            scores = jnp.where(jnp.arange(length) <= i, scores * (width // heads) ** -0.5, -jnp.inf)
+            seen = jnp.einsum("bht,bthd->bhd", jax.nn.softmax(scores), values[layer])
+            x = x + seen.reshape(batch, width) @ out[layer]
+            x = x + jax.nn.gelu(norm(x) @ up[layer]) @ down[layer]
+        token = jnp.argmax(norm(x) @ table.T, -1)
+        return (keys, values, token), token
+
+    cache = jnp.zeros((count, batch, length, heads, width // heads))
+    return lax.scan(step, (cache, cache, tokens), jnp.arange(64))[1]
+
+
 def updated_or_not(is_fine, values, momenta, gradients):
     return lax.cond(
         is_fine,
@@ -108,6 +135,18 @@ LOOPS = [
     ),
     operation(
         "loop, 12 layers of one row", layers, lambda: (floats(1, 256), floats(12, 256, 1024), floats(12, 1024, 256))
+    ),
+    operation(
+        "loop, decoding by 6 layers",
+        decoding,
+        lambda: (
+            whole(9, 1),
+            0.05 * floats(6, 256, 768),
+            0.05 * floats(6, 256, 256),
+            0.05 * floats(6, 256, 1024),
+            0.05 * floats(6, 1024, 256),
+            floats(1024, 256),
+        ),
     ),
     operation(
         "cond, updated or not",

@@ -91,8 +91,8 @@ Result<bool> reduce_single(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
-// Products in loops read slices of what the loop is given where they lie (fusions of
-// ir/fusions/sliced_operands.h), where nothing else reads them: no slice is copied.
+// Products read slices of what their computation is given where they lie (fusions of
+// ir/fusions/sliced_operands.h), where products alone read them: no slice is copied.
 Result<bool> slice_operands(ir::Module& module);
 // The same, but for what would have a kernel read more bytes than single operations do.
 Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds = {});

@@ -50,7 +50,7 @@ const PassInfo kTurnProducts = {
     "(compiled sums round otherwise than as written)",
     whatever_the_speeds(turn_products)};
 const PassInfo kSliceOperands = {"slice-operands",
-                                 "Products in loops read slices of their operands where they lie",
+                                 "Products read slices of their operands where they lie",
                                  whatever_the_speeds(slice_operands)};
 const PassInfo kReduceSingle = {"single-reductions",
                                 "Reductions of single elements as the operation itself",

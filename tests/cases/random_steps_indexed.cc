@@ -248,11 +248,39 @@ void sliced_anywhere(Builder& b) {
           std::max(x.bound, u.bound), x.exact && u.exact});
 }
 
+// Products by parts of one array of parameters, some of them read twice, the other time turned,
+// some where an index says.
+void stacked_weights(Builder& b) {
+  const std::int64_t layers = b.random.between(2, 4), width = 16 * b.random.between(2, 3);
+  const Value weights = b.parameter({layers, width, width});
+  Value x = b.graph.fitted(b.any(), {b.random.between(1, 9), width});
+  for (std::int64_t i = 0; i < layers; ++i) {
+    Value part;
+    if (b.random.chance(0.3)) {
+      Instruction* const zero = b.graph.scalar(std::int32_t{0});
+      ir::Attributes attributes;
+      attributes.slice_sizes = {1, width, width};
+      part = {b.graph.op(Opcode::dynamic_slice,
+                         {weights.at, places(b, {}, layers, DType::s32), zero, zero},
+                         std::move(attributes)),
+              weights.bound, true};
+    } else {
+      const std::int64_t at = b.random.between(0, layers - 1);
+      part = b.graph.sliced(weights, {at, 0, 0}, {at + 1, width, width}, {1, 1, 1});
+    }
+    part = b.graph.reshaped(part, {width, width});
+    x = b.graph.unary(Opcode::tanh, b.graph.dot(x, part), 1);
+    if (b.random.chance(0.5)) x = b.graph.dot(x, b.graph.transposed(part, {1, 0}));
+    if (b.random.chance(0.2)) b.push(part);
+  }
+  b.push(x);
+}
+
 }  // namespace
 
 std::vector<Step> indexed_steps() {
   return {gathered_anyhow, scattered_anyhow, scattered_in_pairs, sorted_by_keys,
-          sorted_totally,  largest,          sliced_anywhere};
+          sorted_totally,  largest,          sliced_anywhere,    stacked_weights};
 }
 
 }  // namespace plimsoll::cases

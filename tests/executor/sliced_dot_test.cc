@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in loops that read slices of stacks where they lie.
+// Products that read slices of stacks where they lie.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,6 +91,48 @@ TEST(SlicedDot, HasTheBitsOfAProductOfCopies) {
         EXPECT_TRUE(results[0] == results[1]);
       }
     }
+  }
+}
+
+// Two layers and their gradients, by parts of one array of parameters.
+std::string stacked_text(const std::string& dtype) {
+  const std::string text = R"(
+HloModule stacked
+ENTRY main { x = DT[4,64] parameter(0)
+  w = DT[2,64,64] parameter(1)
+  s0 = DT[1,64,64] slice(w), slice={[0:1], [0:64], [0:64]}
+  w0 = DT[64,64] reshape(s0)
+  s1 = DT[1,64,64] slice(w), slice={[1:2], [0:64], [0:64]}
+  w1 = DT[64,64] reshape(s1)
+  a = DT[4,64] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  h = DT[4,64] tanh(a)
+  b = DT[4,64] dot(h, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = DT[4,64] dot(b, w1), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  e = DT[4,64] multiply(d, h)
+  ROOT g = DT[4,64] dot(e, w0), lhs_contracting_dims={1}, rhs_contracting_dims={1} })";
+  return cases::replace_all(text, "DT", dtype);
+}
+
+TEST(SlicedDot, ReadsPartsOfParametersWhereTheyLie) {
+  const bool reads_slices = provider().has_sliced_operands();
+  for (const char* dtype : {"f32", "bf16", "f64"}) {
+    SCOPED_TRACE(dtype);
+    auto module = ir::parse_module(stacked_text(dtype));
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const auto arguments = cases::random_arguments(**module, 3);
+    std::vector<ir::Literal> results;
+    for (const bool optimized : {true, false}) {
+      const auto program = Program::create((*module)->clone(), provider(), optimized);
+      ASSERT_TRUE(program.ok()) << program.status().to_string();
+      EXPECT_EQ(sliced_dots((*program)->module()), optimized && reads_slices ? 4 : 0);
+      const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
+      const auto executable = make_executable(*program, {}, {}, *budget);
+      ASSERT_TRUE(executable.ok()) << executable.status().to_string();
+      auto result = run_on_host(**executable, *budget, arguments);
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      results.push_back(*std::move(result));
+    }
+    EXPECT_TRUE(results[0] == results[1]);
   }
 }
 

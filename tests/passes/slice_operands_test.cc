@@ -83,5 +83,39 @@ TEST(SliceOperands, LeavesTheOthers) {
             0);
 }
 
+TEST(SliceOperands, TakesPartsThatAreAlwaysTheSame) {
+  const char* const kPart =
+      "s = f32[1,64,64] slice(w), slice={[3:4], [0:64], [0:64]}\nlayer = f32[64,64] reshape(s)\n";
+  EXPECT_EQ(sliced_dots(std::string(kPart) + kDot), 1);
+  // Two products share one, as the gradient of a layer does with the layer.
+  EXPECT_EQ(
+      sliced_dots(std::string(kPart) + "d = f32[64,64] dot(x, layer), lhs_contracting_dims={1}, "
+                                       "rhs_contracting_dims={0}\n y = f32[64,64] dot(d, layer), "
+                                       "lhs_contracting_dims={1}, rhs_contracting_dims={1}"),
+      2);
+  // Every other row.
+  EXPECT_EQ(sliced_dots("s = f32[1,32,64] slice(w), slice={[3:4], [0:64:2], [0:64]}\n"
+                        "layer = f32[32,64] reshape(s)\n z = f32[64,32] dot(x, layer), "
+                        "lhs_contracting_dims={1}, rhs_contracting_dims={1}\n y = f32[64,64] "
+                        "dot(z, z), lhs_contracting_dims={1}, rhs_contracting_dims={1}"),
+            0);
+}
+
+// What a program is given, and by where in it parts begin.
+TEST(SliceOperands, TakesPartsOfTheProgramsParameters) {
+  const auto parts_of = [](int start) {
+    auto module = parse(
+        "HloModule m\nENTRY e { x = f32[8,64] parameter(0)\n w = f32[8192] parameter(1)\n"
+        "s = f32[4096] slice(w), slice={[" +
+        std::to_string(start) + ":" + std::to_string(start + 4096) +
+        "]}\n m = f32[64,64] reshape(s)\n ROOT y = f32[8,64] dot(x, m), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0} }");
+    return *slice_operands(*module);
+  };
+  EXPECT_TRUE(parts_of(0));
+  EXPECT_TRUE(parts_of(16));
+  EXPECT_FALSE(parts_of(8));  // no multiple of 64 bytes
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

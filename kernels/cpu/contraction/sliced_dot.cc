@@ -109,8 +109,14 @@ OperandSource source_of(const ir::Instruction& operand) {
   for (int d = 0; d < from.rank(); ++d) {
     const std::int64_t most = from.dim(d) - slice.shape().dim(d);
     if (most == 0) continue;
+    SliceIndex made{-1, ir::DType::s64, 0, most, strides[d] * ir::dtype_bytes(from.dtype())};
+    if (slice.opcode() == ir::Opcode::slice) {
+      made.value = slice.attributes().slice_starts[at(d)];
+      source.indices.push_back(made);
+      continue;
+    }
     const ir::Instruction& index = *slice.operand(1 + d);
-    SliceIndex made{-1, index.shape().dtype(), 0, most, strides[d] * ir::dtype_bytes(from.dtype())};
+    made.dtype = index.shape().dtype();
     if (index.opcode() == ir::Opcode::parameter) {
       made.input = number_of(index);
     } else {

@@ -5,6 +5,7 @@
 
 #include "runtime/ir/fusions/sliced_operands.h"
 #include "runtime/ir/hint.h"
+#include "runtime/ir/shown.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -18,8 +19,8 @@ using ir::Opcode;
 // Below, a copy costs next to nothing, and stays where others may use it.
 constexpr std::int64_t kLeastBytes = 4096;
 
-// What a loop is given, and has all the time.
-bool is_of_loop(const Instruction& array) {
+// What the program or the loop is given, and has all the time.
+bool is_given(const Instruction& array) {
   const Instruction* value = &array;
   while (value->opcode() == Opcode::get_tuple_element || value->opcode() == Opcode::reshape) {
     value = value->operand(0);
@@ -27,21 +28,30 @@ bool is_of_loop(const Instruction& array) {
   return value->opcode() == Opcode::parameter && array.shape().is_array();
 }
 
-// The slice and its views, the operand last; empty where others read any of them, or it is none.
+// Whether products read `value`, as it is or by views, and nothing else.
+bool is_read_by_products(const Instruction& value) {
+  return !value.is_root() && value.control_predecessors().empty() &&
+         value.control_successors().empty() &&
+         std::all_of(value.users().begin(), value.users().end(), [](const Instruction* user) {
+           return (user->opcode() == Opcode::dot && user->operand(0) != user->operand(1)) ||
+                  (ir::is_view(*user) && is_read_by_products(*user));
+         });
+}
+
+// The slice and its views, the operand last; empty where others read any of them, which then wait
+// for a copy in any case, or it is none.
 std::vector<Instruction*> slice_chain(Instruction* operand) {
   const Instruction* const slice = ir::contiguous_slice(*operand);
   if (slice == nullptr || slice->shape().byte_size() < kLeastBytes ||
-      !is_of_loop(*slice->operand(0))) {
+      !is_given(*slice->operand(0))) {
     return {};
   }
   std::vector<Instruction*> chain;
   for (Instruction* value = operand;; value = value->operand(0)) {
-    if (value->users().size() != 1 || value->is_root() || !value->control_predecessors().empty() ||
-        !value->control_successors().empty()) {
-      return {};
-    }
     chain.insert(chain.begin(), value);
-    if (value == slice) return chain;
+    if (value != slice) continue;
+    if (!is_read_by_products(*slice)) chain.clear();
+    return chain;
   }
 }
 
@@ -78,7 +88,6 @@ Instruction* slice_dot(Rewriter& rewriter, Instruction& at) {
 Result<bool> slice_operands(ir::Module& module) {
   bool changed = false;
   for (ir::Computation* const computation : programs_of(module)) {
-    if (computation == module.entry()) continue;
     Rewriter rewriter(*computation);
     PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep(slice_dot));
     changed = changed || swept;
