@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency of the ten architectures here and by ONNX Runtime, in one process, in turns.
+"""Latency of the ten architectures, and of single nodes, here and by ONNX Runtime, in one process, in turns.
 
   benchmarks/setup.sh onnx FOLDER
   FOLDER/bin/python benchmarks/onnx/latency.py --library LIBPLIMSOLL [NAME...] [--batches 1,16]
@@ -29,8 +29,12 @@ def exported(name, batch, folder):
     """The model's path, exported if it is not there yet; its inputs lie beside it."""
     path = folder / f"{name}_{batch}" / f"{name}.onnx"
     if not path.exists():
-        import architectures  # brings PyTorch, which only exporting needs
-        architectures.export(name, batch, path.parent, True)
+        import nodes
+        if name in nodes.NODES:
+            nodes.export(name, batch, path.parent)
+        else:
+            import architectures  # brings PyTorch, which only exporting needs
+            architectures.export(name, batch, path.parent, True)
     return path
 
 
@@ -69,7 +73,7 @@ def measure(name, batch, flags, models):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="architectures; none: all")
+    parser.add_argument("names", nargs="*", help="architectures, or nodes of nodes.py; none: all architectures")
     parser.add_argument("--library", required=True)
     parser.add_argument("--batches", default="1,16")
     parser.add_argument("--repeat", type=int, default=20)

@@ -204,37 +204,6 @@ TEST(OnnxContrib, ConvolutionsOfBytesAreExact) {
   }
 }
 
-// 4 bits: the first of two in the low half of a byte; zero points packed alike, or floats.
-TEST(OnnxContrib, WeightsOfFewBitsAreUnpackedByBlocks) {
-  const Floats x{1, 2, 3};
-  OneNode four = contrib("MatMulNBits");
-  four.input(array<float>({1, 3}, x));
-  four.input(array<std::uint8_t>({1, 2, 1}, {0x21, 0x0f}));                          // 1, 2 | 15
-  four.input(array<float>({2}, {0.5F, 2})).input(array<std::uint8_t>({1}, {0x31}));  // 1 | 3
-  for (const auto& [name, value] :
-       std::map<std::string, std::int64_t>{{"K", 3}, {"N", 1}, {"bits", 4}, {"block_size", 2}}) {
-    four.with(attribute(name, value));
-  }
-  expect_near(four.result(DType::f32), {1, 1}, {(1 - 1) * 0.5 + 2 * (2 - 1) * 0.5 + 3 * 12 * 2.0},
-              1e-6);
-  OneNode eight = contrib("MatMulNBits");
-  eight.input(array<float>({1, 3}, x)).input(array<std::uint8_t>({1, 1, 4}, {129, 127, 0, 9}));
-  eight.input(array<float>({1}, {0.5F}));
-  for (const auto& [name, value] :
-       std::map<std::string, std::int64_t>{{"K", 3}, {"N", 1}, {"bits", 8}, {"block_size", 4}}) {
-    eight.with(attribute(name, value));
-  }
-  expect_near(eight.result(DType::f32), {1, 1}, {(1 - 2 - 3 * 128) * 0.5}, 1e-6);
-  EXPECT_NE(contrib("MatMulNBits")
-                .input(array<float>({1, 3}, x))
-                .input(array<std::uint8_t>({1, 1, 4}, {0, 0, 0, 0}))
-                .input(array<float>({1}, {1}))
-                .with(attribute("bits", 3))
-                .error(DType::f32)
-                .find("bits"),
-            std::string::npos);
-}
-
 TEST(OnnxContrib, FusedOperatorsDoOneBehindTheOther) {
   OneNode product = contrib("FusedMatMul");
   product.input(array<float>({2, 1}, {1, 2})).input(array<float>({3, 2}, {1, 2, 3, 4, 5, 6}));

@@ -124,64 +124,6 @@ void dynamically_quantized_product(NodeContext& n) {
                         inner.array_of(made[2]), 2, 3, 4));
 }
 
-// Numbers of a few bits each, the first in the lowest bits of a byte: another `count` along the
-// last dim.
-Array unpacked(Emit& e, const Array& bytes, std::int64_t bits, std::int64_t count) {
-  if (bytes.dtype() != DType::u8 || bytes.rank() == 0) {
-    e.fail("takes packed numbers as bytes");
-    return {};
-  }
-  std::vector<Array> parts;
-  const Array mask = e.scalar(static_cast<double>((1 << bits) - 1), DType::u8);
-  for (std::int64_t low = 0; low < 8; low += bits) {
-    const Array shift = e.scalar(static_cast<double>(low), DType::u8);
-    parts.push_back(
-        e.unsqueeze(e.binary(Opcode::shift_right_logical, bytes, shift) & mask, bytes.rank()));
-  }
-  Sizes dims = bytes.dims();
-  dims.back() *= 8 / bits;
-  if (dims.back() < count) {
-    e.fail("has fewer packed numbers than it says");
-    return {};
-  }
-  const Array all = e.reshape(e.concatenate(parts, bytes.rank()), dims);
-  return e.slice(all, std::ssize(dims) - 1, 0, count);
-}
-
-// A product by weights of a few bits, in blocks with a scale and a zero point of their own.
-void product_of_few_bits(NodeContext& n) {
-  Emit& e = n.e;
-  const Array a = n.in(0);
-  const std::int64_t depth = n.number("K", 0), columns = n.number("N", 0);
-  const std::int64_t bits = n.number("bits", 4), block = n.number("block_size", 0);
-  if (bits != 2 && bits != 4 && bits != 8) {
-    return n.wrong("bits", fmt::format("is {} (must be 2, 4 or 8)", bits));
-  }
-  if (n.has(4)) return e.fail(unimplemented("groups of rows by an index (g_idx)"));
-  if (depth < 1 || columns < 1 || block < 1 || block > (1 << 20) || depth > (1 << 30) ||
-      columns > (1 << 30)) {
-    return n.wrong("block_size", "or K or N is missing or too large");
-  }
-  const std::int64_t blocks = (depth + block - 1) / block;
-  const Array packed = e.reshape(n.in(1), {columns, blocks, block * bits / 8});
-  const DType dtype = a.dtype();
-  Array zero;
-  if (!n.has(3)) {
-    zero = e.scalar(static_cast<double>(1 << (bits - 1)), dtype);
-  } else if (n.in(3).dtype() == DType::u8) {
-    const Array rows = e.reshape(n.in(3), {columns, (blocks * bits + 7) / 8});
-    zero = e.unsqueeze(e.convert(unpacked(e, rows, bits, blocks), dtype), 2);
-  } else {
-    zero = e.reshape(e.convert(n.in(3), dtype), {columns, blocks, 1});
-  }
-  const Array scale = e.reshape(e.convert(n.in(2), dtype), {columns, blocks, 1});
-  const Array each = (e.convert(unpacked(e, packed, bits, block), dtype) - zero) * scale;
-  const Array weights = e.slice(e.reshape(each, {columns, blocks * block}), 1, 0, depth);
-  if (a.rank() < 1 || a.dim(a.rank() - 1) != depth) return e.fail("the rows have not K elements");
-  const Array made = e.dot(a, weights, {{a.rank() - 1}, {1}, {}, {}});
-  n.set(0, n.has(5) ? made + n.in(5) : made);
-}
-
 // The last two dims in the other order.
 Array turned(Emit& e, const Array& x) {
   if (x.rank() < 2) return x;
@@ -371,7 +313,6 @@ void add_contrib(OpTable& t) {
   add("QGemm", quantized_gemm);
   add("DynamicQuantizeMatMul", dynamically_quantized_product);
   add("MatMulIntegerToFloat", integer_product_as_float);
-  add("MatMulNBits", product_of_few_bits);
   add("FusedMatMul", fused_matmul);
   add("FusedConv", fused_convolution);
   add("FusedGemm", fused_gemm);

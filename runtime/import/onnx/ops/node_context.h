@@ -129,6 +129,7 @@ void add_resampling(OpTable& table);
 void add_quantization(OpTable& table);
 void add_contrib(OpTable& table);
 void add_contrib_attention(OpTable& table);
+void add_few_bits(OpTable& table);
 void add_recurrent(OpTable& table);
 void add_control(OpTable& table);
 void add_scan(OpTable& table);

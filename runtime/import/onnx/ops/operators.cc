@@ -20,6 +20,7 @@ const OpTable& operators() {
     add_quantization(made);
     add_contrib(made);
     add_contrib_attention(made);
+    add_few_bits(made);
     add_control(made);
     add_scan(made);
     add_sequences(made);
