@@ -48,6 +48,13 @@ def wide_square(turned):
     return np.ascontiguousarray(made.T) if turned else made
 
 
+def by_nibbles(x, bytes_, scales):
+    """A row by weights of 4 bits, in blocks of 32 with a scale each."""
+    halves = jnp.stack([bytes_ & 15, bytes_ >> 4], 1).astype(jnp.int8) - 8
+    blocks = halves.reshape(scales.shape[0], -1, scales.shape[1]).astype(jnp.float32)
+    return x @ (blocks * scales[:, None]).reshape(x.shape[1], -1)
+
+
 def operation(name, function, arguments):
     return "operation, " + name, lambda: (function, arguments(), ())
 
@@ -429,6 +436,26 @@ OPERATIONS = [
     operation("matvec", lambda a, b: a @ b, lambda: (square(0), floats(2048))),
     operation("vecmat", lambda a, b: b @ a, lambda: (square(0), floats(2048))),
     operation("thin mm", lambda a, b: a @ b, lambda: (floats(100000, 16), floats(16, 16))),
+    *(
+        operation(
+            f"rows by bytes, {rows}", lambda x, w, s: x @ (w.astype(jnp.float32) * s), lambda rows=rows: (
+                floats(rows, 2048), whole(100, 2048, 8192, dtype=np.int8), floats(8192)
+            )
+        )
+        for rows in (1, 4, 16)
+    ),
+    *(
+        operation(
+            f"rows by bf16, {rows}", lambda x, w: x @ w.astype(jnp.float32), lambda rows=rows: (floats(rows, 2048), bfloats(2048, 8192))
+        )
+        for rows in (1, 4)
+    ),
+    operation(
+        "rows by bytes in bf16, 1",
+        lambda x, w, s: x @ (w.astype(jnp.bfloat16) * s),
+        lambda: (bfloats(1, 2048), whole(100, 2048, 8192, dtype=np.int8), bfloats(8192)),
+    ),
+    operation("rows by nibbles, 1", by_nibbles, lambda: (floats(1, 2048), whole(256, 1024, 8192, dtype=np.uint8), floats(64, 8192))),
     operation("product k small", lambda a, b: a @ b, lambda: (floats(2048, 8), floats(8, 2048))),
     operation("product odd", lambda a, b: a @ b, lambda: (floats(333, 777), floats(777, 555))),
     operation("product atb", lambda a, b: a.T @ b, lambda: (floats(4096, 256), floats(4096, 256))),

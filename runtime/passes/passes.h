@@ -18,9 +18,9 @@ namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
-// turn_products, keep_excess_precision, schedule_sums, promote_all_reduces, reassociate_all_reduces
-// and hoist_all_reduces, which round otherwise. None looks at a memory limit, so that bits do not
-// depend on one.
+// turn_products, sum_narrow_products, keep_excess_precision, schedule_sums, promote_all_reduces,
+// reassociate_all_reduces and hoist_all_reduces, which round otherwise. None looks at a memory
+// limit, so that bits do not depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
 inline constexpr std::string_view kWholeShapes = "whole_shapes";
@@ -85,6 +85,10 @@ Result<bool> assign_layouts(ir::Module& module);
 // sides. Matrices that are only transposed for products are read by these as they were before. A
 // library may add up otherwise for both.
 Result<bool> turn_products(ir::Module& module);
+// Products of at most four rows by arrays that are computed, element by element, from ones of
+// about half their bytes or less (weights of 8 bits, or of bf16 in a product of f32) as sums over
+// products of elements in f32, which read those. Adds in another order than a product.
+Result<bool> sum_narrow_products(ir::Module& module);
 // Reductions over dimensions of one element each as the operation on it and the initial value,
 // which fuses wherever elements do.
 Result<bool> reduce_single(ir::Module& module);

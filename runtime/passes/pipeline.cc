@@ -49,6 +49,11 @@ const PassInfo kTurnProducts = {
     "Computes products of what is transposed, or that are read transposed, without the transposes "
     "(compiled sums round otherwise than as written)",
     whatever_the_speeds(turn_products)};
+const PassInfo kSumNarrowProducts = {
+    "narrow-products",
+    "Products of few rows by what is computed from narrower arrays, as sums that read those "
+    "(compiled sums round otherwise than as written)",
+    whatever_the_speeds(sum_narrow_products)};
 const PassInfo kSliceOperands = {"slice-operands",
                                  "Products read slices of their operands where they lie",
                                  whatever_the_speeds(slice_operands)};
@@ -210,6 +215,7 @@ std::span<const PassInfo> all_passes() {
                                      kCombineCollectives,
                                      kTurnProducts,
                                      kLayouts,
+                                     kSumNarrowProducts,
                                      kResiduals,
                                      kSliceOperands,
                                      kReduceSingle,
@@ -275,6 +281,9 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   is_other = is_other || turned;
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid || turned) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool summed, run(kSumNarrowProducts, module));
+  if (summed) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  is_other = is_other || summed;
   is_other = is_other || products_by_constants(module) != by_constants;
   if (!meets) return is_other || relaid;
   // Participants may choose other forms of the program: whatever those make of it, they come to the

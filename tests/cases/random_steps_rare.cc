@@ -77,6 +77,48 @@ void narrow_products(Builder& b) {
   b.push(b.graph.scaled({sum, bound, whole}, 1 / std::sqrt(bound)));
 }
 
+// A few rows by weights that come as bytes or bf16 and are widened for the product.
+void narrow_weights(Builder& b) {
+  const std::int64_t rows = b.random.between(1, 5), depth = 128,
+                     columns = b.random.between(128, 150);
+  const bool rows_first = b.random.chance(0.5), depth_first = b.random.chance(0.5);
+  const char* dtypes[] = {"s8", "u8", "bf16"};
+  const char* dtype = dtypes[b.random.below(3)];
+  const std::string dims = depth_first ? text_of({depth, columns}) : text_of({columns, depth});
+  const Value x = b.graph.fitted(b.any(), {rows, depth});
+  const Value scales = b.parameter({columns});
+  const auto number = static_cast<std::int64_t>(b.graph.computation().parameters().size());
+  const ir::Shape shape(dtype[0] == 'b'   ? DType::bf16
+                        : dtype[0] == 's' ? DType::s8
+                                          : DType::u8,
+                        depth_first ? ir::Dims{depth, columns} : ir::Dims{columns, depth});
+  Instruction* const weights = b.graph.computation().add_parameter(number, shape);
+  const std::string depth_dim = depth_first ? "0" : "1", column_dim = depth_first ? "1" : "0";
+  const std::string wide = rows_first ? "x, m" : "m, x";
+  const std::string sides =
+      rows_first ? "lhs_contracting_dims={1}, rhs_contracting_dims={" + depth_dim + "}"
+                 : "lhs_contracting_dims={" + depth_dim + "}, rhs_contracting_dims={1}";
+  Instruction* const made =
+      written(b,
+              filled("ENTRY e { x = f32[$R,$K] parameter(0)\n w = $T$W parameter(1)\n"
+                     " s = f32[$N] parameter(2)\n f = f32$W convert(w)\n"
+                     " t = f32$W broadcast(s), dimensions={$C}\n m = f32$W multiply(f, t)\n"
+                     " ROOT y = f32$Y dot($O), $D }",
+                     {{'R', text_of(rows)},
+                      {'K', text_of(depth)},
+                      {'N', text_of(columns)},
+                      {'T', dtype},
+                      {'W', dims},
+                      {'C', column_dim},
+                      {'Y', rows_first ? text_of({rows, columns}) : text_of({columns, rows})},
+                      {'O', wide},
+                      {'D', sides}}),
+              {x.at, weights, scales.at});
+  // Random bytes are at most 2 in magnitude, too.
+  const double bound = x.bound * 4 * static_cast<double>(depth);
+  b.push(b.graph.scaled({made, bound, false}, 1 / std::sqrt(bound)));
+}
+
 void complex_numbers(Builder& b) {
   const Value x = b.graph.fitted(b.any(), b.any_shape()), y = b.graph.fitted(b.any(), x.dims());
   struct Kind {
@@ -438,23 +480,10 @@ void other_random_bits(Builder& b) {
 }  // namespace
 
 std::vector<Step> rare_steps() {
-  return {narrow_integers,
-          narrow_floats,
-          narrow_products,
-          complex_numbers,
-          transformed,
-          solved,
-          formulas,
-          summed_so_far,
-          grouped_products,
-          rare_functions,
-          rare_functions,
-          rare_pairs,
-          bits,
-          bits,
-          said_otherwise,
-          said_otherwise,
-          other_random_bits};
+  return {narrow_integers, narrow_floats,  narrow_products,  narrow_weights, complex_numbers,
+          transformed,     solved,         formulas,         summed_so_far,  grouped_products,
+          rare_functions,  rare_functions, rare_pairs,       bits,           bits,
+          said_otherwise,  said_otherwise, other_random_bits};
 }
 
 }  // namespace plimsoll::cases
