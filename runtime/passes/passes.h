@@ -85,10 +85,16 @@ Result<bool> assign_layouts(ir::Module& module);
 // sides. Matrices that are only transposed for products are read by these as they were before. A
 // library may add up otherwise for both.
 Result<bool> turn_products(ir::Module& module);
+enum class NarrowProducts {
+  converted,
+  converted_and_f16,  // which CPUs widen for products
+};
 // Products of at most four rows by arrays that are computed, element by element, from ones of
-// about half their bytes or less (weights of 8 bits, or of bf16 in a product of f32) as sums over
-// products of elements in f32, which read those. Adds in another order than a product.
-Result<bool> sum_narrow_products(ir::Module& module);
+// about half their bytes or less (weights of 8 bits, or of bf16 in a product of f32), and of two by
+// f16, as sums over products of elements in f32, which read what is narrow. Adds in another order
+// than a product.
+Result<bool> sum_narrow_products(ir::Module& module,
+                                 NarrowProducts which = NarrowProducts::converted_and_f16);
 // Reductions over dimensions of one element each as the operation on it and the initial value,
 // which fuses wherever elements do.
 Result<bool> reduce_single(ir::Module& module);

@@ -51,9 +51,14 @@ const PassInfo kTurnProducts = {
     whatever_the_speeds(turn_products)};
 const PassInfo kSumNarrowProducts = {
     "narrow-products",
-    "Products of few rows by what is computed from narrower arrays, as sums that read those "
-    "(compiled sums round otherwise than as written)",
-    whatever_the_speeds(sum_narrow_products)};
+    "Products of few rows by f16 and by what is computed from narrower arrays, as sums that read "
+    "those (rounds otherwise than as written)",
+    [](ir::Module& module, const KernelSpeeds&) { return sum_narrow_products(module); }};
+const PassInfo kSumConvertedProducts = {
+    kSumNarrowProducts.name, "The same, but for f16 as it lies, which devices have products of",
+    [](ir::Module& module, const KernelSpeeds&) {
+      return sum_narrow_products(module, NarrowProducts::converted);
+    }};
 const PassInfo kSliceOperands = {"slice-operands",
                                  "Products read slices of their operands where they lie",
                                  whatever_the_speeds(slice_operands)};
@@ -215,7 +220,6 @@ std::span<const PassInfo> all_passes() {
                                      kCombineCollectives,
                                      kTurnProducts,
                                      kLayouts,
-                                     kSumNarrowProducts,
                                      kResiduals,
                                      kSliceOperands,
                                      kReduceSingle,
@@ -234,6 +238,7 @@ std::span<const PassInfo> rounding_passes() {
   static const std::array kPasses = {
       kAttention,
       kExcessPrecision,
+      kSumNarrowProducts,
       kPromoteAllReduces,
       kPromoteToNarrowerSums,
       kReassociateAllReduces,
@@ -281,7 +286,9 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   is_other = is_other || turned;
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid || turned) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  PLIMSOLL_ASSIGN_OR_RETURN(const bool summed, run(kSumNarrowProducts, module));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      const bool summed,
+      run(options.launches_cost ? kSumConvertedProducts : kSumNarrowProducts, module));
   if (summed) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   is_other = is_other || summed;
   is_other = is_other || products_by_constants(module) != by_constants;

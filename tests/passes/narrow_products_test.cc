@@ -61,6 +61,19 @@ TEST(NarrowProducts, OfFewRowsKeepTheDimsOfTheResult) {
   for (const std::string& program : programs) EXPECT_TRUE(summed(program).changed) << program;
 }
 
+// CPUs have no products of f16.
+TEST(NarrowProducts, OfF16AreSumsWhereAsked) {
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f16[1,128] parameter(0)\n w = f16[128,256] parameter(1)\n"
+      "ROOT y = f16[1,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }");
+  EXPECT_FALSE(*sum_narrow_products(*module, NarrowProducts::converted));
+  EXPECT_TRUE(*sum_narrow_products(*module));
+  EXPECT_TRUE(ir::verify(*module).ok());
+  EXPECT_EQ(expression(*module->entry()->root()),
+            "convert(reshape(reduce(multiply(broadcast(reshape(slice(convert(p0)))), "
+            "convert(p1)), 0)))");
+}
+
 TEST(NarrowProducts, OthersAreLeft) {
   const std::string dot =
       "ROOT y = f32[1,256] dot(x, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}";

@@ -13,7 +13,8 @@
 // A product reads its operands from memory. Weights of 8 bits that are converted for it are so
 // written and read as floats, four times their bytes and more, and that is most of the time where
 // they meet a row or two. As a sum over products of elements they are converted on the way: the
-// kernel reads what they are made of, and nothing waits in memory.
+// kernel reads what they are made of, and nothing waits in memory. Products of f16 on CPUs widen
+// panels of it, which pays for many rows only.
 //
 // Example: `y = dot(x, multiply(convert(w), scales))` of x f32[1,k], w s8[k,n] becomes
 // `reduce(multiply(broadcast(x), multiply(convert(w), scales)))` over k.
@@ -28,7 +29,7 @@ using ir::Shape;
 using Dims = std::vector<std::int64_t>;
 
 // Each row is a sum of its own in the kernel, which more of them would not fit.
-constexpr std::int64_t kMostRows = 4;
+constexpr std::int64_t kMostRows = 4, kMostRowsOfF16 = 2;
 // Smaller ones stay in the caches, and short sums pay little for themselves.
 constexpr std::int64_t kLeastWeights = 64 << 10;
 constexpr std::int64_t kLeastDepth = 32;
@@ -78,8 +79,18 @@ struct Sides {
   std::int64_t rows_depth = 0, weights_depth = 0;  // the dims that are summed over
 };
 
+bool is_narrow(const Instruction& weights, std::int64_t rows, NarrowProducts which) {
+  if (which == NarrowProducts::converted_and_f16 && weights.shape().dtype() == DType::f16 &&
+      rows <= kMostRowsOfF16) {
+    return true;
+  }
+  // Half of the bytes, and scales.
+  const auto bytes = bytes_behind(weights);
+  return bytes.has_value() && 8 * *bytes <= 5 * weights.shape().byte_size();
+}
+
 // Null: it is no product of few rows by weights that are read as something narrower.
-std::optional<Sides> sides_of(const Instruction& dot) {
+std::optional<Sides> sides_of(const Instruction& dot, NarrowProducts which) {
   if (dot.opcode() != Opcode::dot || dot.attributes().dot == nullptr ||
       !is_short_float(dot.shape()) || !is_short_float(dot.operand(0)->shape()) ||
       !is_short_float(dot.operand(1)->shape()) || dot.operand(0) == dot.operand(1)) {
@@ -95,9 +106,7 @@ std::optional<Sides> sides_of(const Instruction& dot) {
     if (depth < kLeastDepth || weights.shape().byte_size() < kLeastWeights) continue;
     sides.row_count = few.shape().element_count() / depth;
     if (sides.row_count < 1 || sides.row_count > kMostRows) continue;
-    const auto bytes = bytes_behind(weights);
-    // Half of them, and scales.
-    if (bytes.has_value() && 8 * *bytes <= 5 * weights.shape().byte_size()) return sides;
+    if (is_narrow(weights, sides.row_count, which)) return sides;
   }
   return std::nullopt;
 }
@@ -191,9 +200,9 @@ class Sums {
 
 }  // namespace
 
-Result<bool> sum_narrow_products(ir::Module& module) {
-  return sweep_programs(module, [](Rewriter& rewriter, Instruction& at) -> Instruction* {
-    const std::optional<Sides> sides = sides_of(at);
+Result<bool> sum_narrow_products(ir::Module& module, NarrowProducts which) {
+  return sweep_programs(module, [which](Rewriter& rewriter, Instruction& at) -> Instruction* {
+    const std::optional<Sides> sides = sides_of(at, which);
     return sides.has_value() ? Sums(rewriter, at, *sides).make() : nullptr;
   });
 }
