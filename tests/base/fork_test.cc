@@ -99,9 +99,14 @@ template <int... N>
 void fork_while_initializing(std::integer_sequence<int, N...>) {
   const auto once = [](auto initialize, int expected) {
     std::atomic<int> begun = 0;
-    std::thread thread([&] { initialize(begun); });
+    std::atomic<bool> ends = false;  // not before the fork: ThreadSanitizer reports it in the child
+    std::thread thread([&] {
+      initialize(begun);
+      while (!ends) std::this_thread::yield();
+    });
     while (begun == 0) std::this_thread::yield();
     EXPECT_TRUE(holds_in_child([&] { return initialize(begun) == expected && begun == 1; }));
+    ends = true;
     thread.join();
   };
   (once(slow_static<N>, N), ...);
