@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -284,9 +285,11 @@ TEST(EagerCollectives, NameWhoHasEndedWithoutComing) {
 }
 
 TEST(EagerCollectives, EndForAllWithTheErrorOfOne) {
-  const auto messages = run_participants(2, [](std::int64_t self) {
+  std::latch have_met(2);  // else the error may find the other one on its way out of the first sum
+  const auto messages = run_participants(2, [&](std::int64_t self) {
     const Tensor x = own(self, 1000);
     (void)all_reduce(x).to_vector<float>();
+    have_met.arrive_and_wait();
     const Tensor sum = all_reduce(x * 2.0);
     if (self == 1) plm_context_fail_allocation(Context::current().handle(), 1);
     const std::string first = message_of([&] { (void)sum.to_vector<float>(); });
