@@ -37,3 +37,10 @@ function(plimsoll_compile_quickly target)
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
+
+# plimsoll_guard_statics(TARGET): for a library of runtime/base. In what links it no process forks while a function's
+# static is initialized (runtime/base/static_guards.cc).
+function(plimsoll_guard_statics target)
+  target_link_options(${target} INTERFACE
+    -Wl,--wrap=__cxa_guard_acquire,--wrap=__cxa_guard_release,--wrap=__cxa_guard_abort)
+endfunction()

@@ -3,9 +3,9 @@
 
 // A static of a function that is initialized while another thread forks would stay "being
 // initialized" in the child for ever, and whoever needs it there would wait for a thread that is
-// not there. So the linker (CMakeLists.txt, --wrap) leads the calls that the compiler makes around
-// such initializations (Itanium C++ ABI, 3.3.3 "One-time Construction API") through here. Code that
-// finds a static initialized makes none of them.
+// not there. So the linker (compilation.cmake, --wrap) leads the calls that the compiler makes
+// around such initializations (Itanium C++ ABI, 3.3.3 "One-time Construction API") through here.
+// Code that finds a static initialized makes none of them.
 extern "C" {
 
 int __real___cxa_guard_acquire(void* guard);   // NOLINT: the linker's names

@@ -195,7 +195,7 @@ constexpr bool all_but(Opcode opcode) {
 
 constexpr auto make_rules() {
   using enum Opcode;
-  using enum Printed;
+  using enum AttributeRule::Printed;
   using A = Attributes;
   using D = DotDimensions;
   using G = GatherDimensions;
