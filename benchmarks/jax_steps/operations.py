@@ -450,6 +450,7 @@ OPERATIONS = [
         )
         for rows in (1, 4)
     ),
+    operation("rows by f16, 1", lambda x, w: x @ w, lambda: (floats(1, 2048).astype(np.float16), floats(2048, 8192).astype(np.float16))),
     operation(
         "rows by bytes in bf16, 1",
         lambda x, w, s: x @ (w.astype(jnp.bfloat16) * s),
