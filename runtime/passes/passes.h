@@ -18,9 +18,9 @@ namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
-// turn_products, sum_narrow_products, keep_excess_precision, schedule_sums, promote_all_reduces,
-// reassociate_all_reduces and hoist_all_reduces, which round otherwise. None looks at a memory
-// limit, so that bits do not depend on one.
+// turn_products, sum_narrow_products, tile_narrow_products, keep_excess_precision, schedule_sums,
+// promote_all_reduces, reassociate_all_reduces and hoist_all_reduces, which round otherwise. None
+// looks at a memory limit, so that bits do not depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
 inline constexpr std::string_view kWholeShapes = "whole_shapes";
@@ -95,6 +95,10 @@ enum class NarrowProducts {
 // than a product.
 Result<bool> sum_narrow_products(ir::Module& module,
                                  NarrowProducts which = NarrowProducts::converted_and_f16);
+// Products of at most 256 rows by such arrays, and by what is joined of them, become loops over
+// tiles of columns, which are converted a tile at a time, where there are several tiles of about
+// `tile_bytes` or twice the rows' bytes. A library may add up otherwise for it.
+Result<bool> tile_narrow_products(ir::Module& module, std::int64_t tile_bytes = 8 << 20);
 // Reductions over dimensions of one element each as the operation on it and the initial value,
 // which fuses wherever elements do.
 Result<bool> reduce_single(ir::Module& module);

@@ -59,6 +59,11 @@ const PassInfo kSumConvertedProducts = {
     [](ir::Module& module, const KernelSpeeds&) {
       return sum_narrow_products(module, NarrowProducts::converted);
     }};
+const PassInfo kTileNarrowProducts = {
+    "tiled-products",
+    "Products by what is computed from narrower arrays as loops over tiles of it (compiled sums "
+    "may round otherwise than as written)",
+    [](ir::Module& module, const KernelSpeeds&) { return tile_narrow_products(module); }};
 const PassInfo kSliceOperands = {"slice-operands",
                                  "Products read slices of their operands where they lie",
                                  whatever_the_speeds(slice_operands)};
@@ -239,6 +244,7 @@ std::span<const PassInfo> rounding_passes() {
       kAttention,
       kExcessPrecision,
       kSumNarrowProducts,
+      kTileNarrowProducts,
       kPromoteAllReduces,
       kPromoteToNarrowerSums,
       kReassociateAllReduces,
@@ -289,8 +295,12 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(
       const bool summed,
       run(options.launches_cost ? kSumConvertedProducts : kSumNarrowProducts, module));
-  if (summed) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  is_other = is_other || summed;
+  bool tiled = false;
+  if (!options.launches_cost) {
+    PLIMSOLL_ASSIGN_OR_RETURN(tiled, run(kTileNarrowProducts, module));
+  }
+  if (summed || tiled) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  is_other = is_other || summed || tiled;
   is_other = is_other || products_by_constants(module) != by_constants;
   if (!meets) return is_other || relaid;
   // Participants may choose other forms of the program: whatever those make of it, they come to the

@@ -52,6 +52,7 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
     folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/passes/simplify"});
+    folder("runtime/passes/products", {"runtime/passes"});
     folder("runtime/passes/loops", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
     folder("runtime/passes/collectives", {"runtime/passes/cleanup", "runtime/passes/simplify"});
     folder("runtime/passes/attention",

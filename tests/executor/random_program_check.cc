@@ -92,12 +92,13 @@ bool turns_products(const ir::Module& module) {
   return turned.ok() && *turned;
 }
 
-// Products of few rows by what is computed from narrower numbers are sums in another order.
-bool sums_products(const ir::Module& module) {
+// Products by what is computed from narrower numbers are sums in another order, or cut.
+bool remakes_products(const ir::Module& module) {
   const auto other = simplified(module);
   if (other == nullptr) return false;
   const auto summed = passes::sum_narrow_products(*other);
-  return summed.ok() && *summed;
+  const auto tiled = passes::tile_narrow_products(*other);
+  return (summed.ok() && *summed) || (tiled.ok() && *tiled);
 }
 
 // Sums over participants may be others than as written.
@@ -208,7 +209,7 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   const auto unfused =
       run_unlimited_together(*module, arguments, provider, /*optimize=*/false, error);
   if (!error.empty()) return "as written: " + error;
-  const bool is_turned = turns_products(*module) || sums_products(*module);
+  const bool is_turned = turns_products(*module) || remakes_products(*module);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!has_whole_sums(seed)) {
       error = cases::compare_close((*expected)[i], results[i], kTolerance, kSmallestScale);

@@ -84,7 +84,8 @@ Array product_of_few_rows(Emit& e, const Array& a, const FewBits& given) {
   return e.convert(e.concatenate(rows, 0), a.dtype());
 }
 
-// The depth goes in the order in which the bytes lie: first what is lowest in each.
+// The depth goes in the order in which the bytes lie: first what is lowest in each. They become
+// floats a tile of columns at a time (passes::tile_narrow_products).
 Array product_of_rows(Emit& e, const Array& a, const FewBits& given) {
   const std::int64_t count = given.in_a_byte(), part_depth = given.depth() / count;
   std::vector<Array> left, right;
@@ -94,47 +95,6 @@ Array product_of_rows(Emit& e, const Array& a, const FewBits& given) {
     right.push_back(e.reshape(weights(e, given, number, a.dtype()), {given.columns, part_depth}));
   }
   return e.dot(e.concatenate(left, 1), e.concatenate(right, 1), {{1}, {1}, {}, {}});
-}
-
-// How many columns at a time become floats that stay in a core's cache: a divisor of all columns;
-// zero: all of them do, or there is none.
-std::int64_t tile_of(const FewBits& given) {
-  constexpr std::int64_t kCachedBytes = 1 << 20, kFewest = 32;
-  const std::int64_t most = kCachedBytes / (given.depth() * std::int64_t{sizeof(float)});
-  if (most >= given.columns) return 0;
-  for (std::int64_t tile = most; tile >= kFewest; --tile) {
-    if (given.columns % tile == 0) return tile;
-  }
-  return 0;
-}
-
-// `all`, whose dim 0 is of columns, by tiles.
-Array by_tiles(Emit& e, const Array& all, std::int64_t tile) {
-  Sizes dims = all.dims();
-  dims[0] = tile;
-  dims.insert(dims.begin(), all.dim(0) / tile);
-  return e.reshape(all, dims);
-}
-
-// A tile after the other, so that the weights are never there as floats all at once.
-Array product_by_tiles(Emit& e, const Array& a, const FewBits& given, std::int64_t tile) {
-  const std::int64_t count = given.columns / tile, rows = a.dim(0);
-  const bool one_zero = given.zero.rank() == 0;
-  const std::vector<Array> state{by_tiles(e, given.packed, tile), by_tiles(e, given.scale, tile),
-                                 one_zero ? given.zero : by_tiles(e, given.zero, tile), a,
-                                 e.splat(0, a.dtype(), {count, rows, tile})};
-  const auto body = [&](Emit& inner, const Array& turn, const std::vector<Array>& now) {
-    FewBits part = given;
-    part.columns = tile;
-    part.packed = inner.element(now[0], turn, 0);
-    part.scale = inner.element(now[1], turn, 0);
-    part.zero = one_zero ? now[2] : inner.element(now[2], turn, 0);
-    std::vector<Array> next = now;
-    next[4] = inner.with_element(now[4], product_of_rows(inner, now[3], part), turn, 0);
-    return next;
-  };
-  const Array made = e.repeat(count, state, body)[4];
-  return e.reshape(e.transpose(made, {1, 0, 2}), {rows, given.columns});
 }
 
 // A product by weights of a few bits, in blocks with a scale and a zero point of their own.
@@ -176,10 +136,8 @@ void product_of_few_bits(NodeContext& n) {
     left = e.pad(left, e.scalar(0, a.dtype()), {{0, 0, 0}, {0, given.depth() - depth, 0}});
   }
   constexpr std::int64_t kFewRows = 4;
-  const std::int64_t tile = tile_of(given);
-  const Array product = rows <= kFewRows ? product_of_few_rows(e, left, given)
-                        : tile > 0       ? product_by_tiles(e, left, given, tile)
-                                         : product_of_rows(e, left, given);
+  const Array product =
+      rows <= kFewRows ? product_of_few_rows(e, left, given) : product_of_rows(e, left, given);
   dims.back() = columns;
   const Array made = e.reshape(product, dims);
   n.set(0, n.has(5) ? made + n.in(5) : made);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "runtime/base/index.h"
-#include "runtime/base/pointer_set.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/products/narrow_weights.h"
 #include "runtime/passes/rewriter.h"
 
 // A product reads its operands from memory. Weights of 8 bits that are converted for it are so
@@ -26,99 +25,41 @@ using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
-using Dims = std::vector<std::int64_t>;
+using DimList = std::vector<std::int64_t>;
 
 // Each row is a sum of its own in the kernel, which more of them would not fit.
 constexpr std::int64_t kMostRows = 4, kMostRowsOfF16 = 2;
 // Smaller ones stay in the caches, and short sums pay little for themselves.
 constexpr std::int64_t kLeastWeights = 64 << 10;
 constexpr std::int64_t kLeastDepth = 32;
-constexpr std::size_t kLargestExpression = 32;
-
-bool is_short_float(const Shape& shape) {
-  return shape.is_array() && (shape.dtype() == DType::f32 || shape.dtype() == DType::bf16 ||
-                              shape.dtype() == DType::f16);
-}
-
-// What a kernel computes element by element while it reads.
-bool is_on_the_way(const Instruction& value) {
-  if (!value.shape().is_array() || value.is_root() || value.users().size() != 1 ||
-      !value.control_predecessors().empty() || !value.control_successors().empty()) {
-    return false;
-  }
-  return ir::is_elementwise(value.opcode()) || value.opcode() == Opcode::broadcast ||
-         value.opcode() == Opcode::reshape;
-}
-
-// The bytes of what `value` is computed from on the way into a kernel; null: it isn't, or by too
-// much.
-std::optional<std::int64_t> bytes_behind(const Instruction& value) {
-  if (!is_on_the_way(value)) return std::nullopt;
-  std::vector<const Instruction*> open{&value};
-  PointerSet<const Instruction> seen;
-  std::int64_t bytes = 0;
-  std::size_t computed = 0;
-  while (!open.empty()) {
-    const Instruction* const next = open.back();
-    open.pop_back();
-    if (!seen.insert(next)) continue;
-    if (!is_on_the_way(*next)) {
-      bytes += next->shape().byte_size();
-      continue;
-    }
-    if (++computed > kLargestExpression) return std::nullopt;
-    open.insert(open.end(), next->operands().begin(), next->operands().end());
-  }
-  return bytes;
-}
-
-// A dot by its sides.
-struct Sides {
-  int rows = 0;  // the operand with few rows; the other one is the weights
-  std::int64_t row_count = 0;
-  std::int64_t rows_depth = 0, weights_depth = 0;  // the dims that are summed over
-};
 
 bool is_narrow(const Instruction& weights, std::int64_t rows, NarrowProducts which) {
-  if (which == NarrowProducts::converted_and_f16 && weights.shape().dtype() == DType::f16 &&
-      rows <= kMostRowsOfF16) {
-    return true;
-  }
-  // Half of the bytes, and scales.
-  const auto bytes = bytes_behind(weights);
-  return bytes.has_value() && 8 * *bytes <= 5 * weights.shape().byte_size();
+  return (which == NarrowProducts::converted_and_f16 && weights.shape().dtype() == DType::f16 &&
+          rows <= kMostRowsOfF16) ||
+         is_widened(weights, OnTheWay::elementwise);
 }
 
 // Null: it is no product of few rows by weights that are read as something narrower.
-std::optional<Sides> sides_of(const Instruction& dot, NarrowProducts which) {
-  if (dot.opcode() != Opcode::dot || dot.attributes().dot == nullptr ||
-      !is_short_float(dot.shape()) || !is_short_float(dot.operand(0)->shape()) ||
-      !is_short_float(dot.operand(1)->shape()) || dot.operand(0) == dot.operand(1)) {
-    return std::nullopt;
-  }
-  const ir::DotDimensions& dims = *dot.attributes().dot;
-  if (!dims.lhs_batch.empty() || dims.lhs_contracting.size() != 1) return std::nullopt;
-  for (const int rows : {0, 1}) {
-    const Instruction &few = *dot.operand(rows), &weights = *dot.operand(1 - rows);
-    Sides sides{rows, 0, dims.lhs_contracting[0], dims.rhs_contracting[0]};
-    if (rows == 1) std::swap(sides.rows_depth, sides.weights_depth);
-    const std::int64_t depth = few.shape().dim(static_cast<int>(sides.rows_depth));
-    if (depth < kLeastDepth || weights.shape().byte_size() < kLeastWeights) continue;
-    sides.row_count = few.shape().element_count() / depth;
-    if (sides.row_count < 1 || sides.row_count > kMostRows) continue;
-    if (is_narrow(weights, sides.row_count, which)) return sides;
+std::optional<ProductSides> few_rows_of(const Instruction& dot, NarrowProducts which) {
+  for (const ProductSides& sides : sides_of(dot)) {
+    const Instruction& weights = sides.weights_of(dot);
+    if (sides.depth >= kLeastDepth && weights.shape().byte_size() >= kLeastWeights &&
+        sides.row_count >= 1 && sides.row_count <= kMostRows &&
+        is_narrow(weights, sides.row_count, which)) {
+      return sides;
+    }
   }
   return std::nullopt;
 }
 
 class Sums {
  public:
-  Sums(Rewriter& rewriter, Instruction& dot, const Sides& sides)
+  Sums(Rewriter& rewriter, Instruction& dot, const ProductSides& sides)
       : rewriter_(rewriter), dot_(dot), sides_(sides) {}
 
   Instruction* make() {
     Instruction* const weights = as_f32(dot_.operand(1 - sides_.rows));
-    const std::int64_t depth = weights->shape().dim(static_cast<int>(sides_.weights_depth));
+    const std::int64_t depth = sides_.depth;
     Instruction* const rows = as_f32(depth_last(dot_.operand(sides_.rows)));
     Instruction* const matrix = reshaped(rows, {sides_.row_count, depth});
     // As the result has them: rows first where they are the dot's left side.
@@ -137,16 +78,16 @@ class Sums {
       const std::int64_t columns = all->shape().element_count(), count = std::ssize(made);
       const bool rows_first = sides_.rows == 0;
       for (Instruction*& one : made) {
-        one = reshaped(one, rows_first ? Dims{1, columns} : Dims{columns, 1});
+        one = reshaped(one, rows_first ? DimList{1, columns} : DimList{columns, 1});
       }
       ir::Attributes joined;
       joined.dimensions = {rows_first ? 0 : 1};
-      const Dims dims = rows_first ? Dims{count, columns} : Dims{columns, count};
+      const DimList dims = rows_first ? DimList{count, columns} : DimList{columns, count};
       all = rewriter_.add(Opcode::concatenate, Shape(DType::f32, ir::Dims(dims)), made,
                           std::move(joined));
     }
     const ir::Dims& dims = dot_.shape().dims();
-    Instruction* const shaped = reshaped(all, Dims(dims.begin(), dims.end()));
+    Instruction* const shaped = reshaped(all, DimList(dims.begin(), dims.end()));
     if (dot_.shape().dtype() == DType::f32) return shaped;
     return rewriter_.add(Opcode::convert, dot_.shape(), {shaped});
   }
@@ -156,7 +97,7 @@ class Sums {
     if (value->shape().dtype() == DType::f32) return value;
     return rewriter_.add(Opcode::convert, Shape(DType::f32, value->shape().dims()), {value});
   }
-  Instruction* reshaped(Instruction* value, const Dims& dims) {
+  Instruction* reshaped(Instruction* value, const DimList& dims) {
     const Shape shape(DType::f32, ir::Dims(dims));
     return value->shape() == shape ? value : rewriter_.add(Opcode::reshape, shape, {value});
   }
@@ -165,7 +106,7 @@ class Sums {
     const Shape& shape = value->shape();
     if (sides_.rows_depth == shape.rank() - 1) return value;
     ir::Attributes order;
-    Dims dims;
+    DimList dims;
     for (std::int64_t d = 0; d <= shape.rank(); ++d) {
       const std::int64_t from = d < shape.rank() ? d : sides_.rows_depth;
       if (d == sides_.rows_depth) continue;
@@ -181,7 +122,7 @@ class Sums {
     Instruction* const spread = rewriter_.add(Opcode::broadcast, weights->shape(), {row}, along);
     Instruction* const product =
         rewriter_.add(Opcode::multiply, weights->shape(), {spread, weights});
-    Dims dims;
+    DimList dims;
     for (int d = 0; d < weights->shape().rank(); ++d) {
       if (d != sides_.weights_depth) dims.push_back(weights->shape().dim(d));
     }
@@ -195,14 +136,14 @@ class Sums {
 
   Rewriter& rewriter_;
   Instruction& dot_;
-  const Sides sides_;
+  const ProductSides sides_;
 };
 
 }  // namespace
 
 Result<bool> sum_narrow_products(ir::Module& module, NarrowProducts which) {
   return sweep_programs(module, [which](Rewriter& rewriter, Instruction& at) -> Instruction* {
-    const std::optional<Sides> sides = sides_of(at, which);
+    const std::optional<ProductSides> sides = few_rows_of(at, which);
     return sides.has_value() ? Sums(rewriter, at, *sides).make() : nullptr;
   });
 }
