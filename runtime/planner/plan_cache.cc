@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/plan_cache.h"
 
+#include <unordered_set>
 #include <utility>
 
 namespace plimsoll::planner {
 namespace {
 
-// The searches of a larger module take too much memory to be kept beside its plans.
-constexpr std::size_t kMostKeptInstructions = 20000;
+// The searches of a module of more operations take too much memory to be kept beside its plans.
+constexpr std::size_t kMostKeptOps = 10'000;
 
 // All but the limit.
 bool same_search(const PlanOptions& a, const PlanOptions& b) {
@@ -15,9 +16,17 @@ bool same_search(const PlanOptions& a, const PlanOptions& b) {
          a.parameters == b.parameters;
 }
 
-std::size_t instruction_count(const ir::Module& module) {
-  std::size_t count = 0;
-  for (const auto& computation : module.computations()) count += computation->instructions().size();
+// What a plan has steps of: what is in a kernel does not count.
+std::size_t op_count(const ir::Computation& computation,
+                     std::unordered_set<const ir::Computation*>& seen) {
+  if (!seen.insert(&computation).second) return 0;
+  std::size_t count = computation.instructions().size();
+  for (const auto& instruction : computation.instructions()) {
+    if (ir::op_info(instruction->opcode()).op_class != ir::OpClass::control) continue;
+    for (const ir::Computation* callee : instruction->called_computations()) {
+      count += op_count(*callee, seen);
+    }
+  }
   return count;
 }
 
@@ -97,7 +106,8 @@ Result<Floor> PlanCache::floor(const CostModel& cost_model, const PlanOptions& a
 }
 
 bool PlanCache::keeps_searches() const {
-  return instruction_count(module_) <= kMostKeptInstructions;
+  std::unordered_set<const ir::Computation*> seen;
+  return module_.entry() == nullptr || op_count(*module_.entry(), seen) <= kMostKeptOps;
 }
 
 PlanCache::Statistics PlanCache::statistics() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -137,17 +138,27 @@ class Ladder {
   void add_sliced(std::span<const ScanResidual> residuals);
   void find_others();
   std::vector<Start> starts(std::int64_t target);
-  // How long one schedule is searched for.
-  enum class Search : std::uint8_t { simulate, full };
+  // How long one schedule is searched for: until a simulation gets through, by a portfolio of them,
+  // or further where that finds one of at most `worth` seconds.
+  struct Search {
+    enum class Effort : std::uint8_t { first_that_fits, simulate, full };
+    Effort effort = Effort::full;
+    double worth = std::numeric_limits<double>::infinity();
+  };
   std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
-                                        double least_seconds, Search how = Search::full) const;
+                                        double least_seconds, Search how) const;
   std::optional<Schedule> search(const Problem& problem, std::int64_t target, double least_seconds,
                                  Search how) const;
   std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
                                       double least_seconds, Search how) const;
+  std::optional<Schedule> searched(const Problem& problem, std::int64_t target,
+                                   const Schedule& start, double scale) const;
+  std::optional<Rung> improved(const Rung& rung, double least_seconds);
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
-  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds);
-  std::vector<Rung> rungs_within(Start& start, std::int64_t target, double least_seconds) const;
+  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds,
+                                  double& fastest);
+  std::vector<Rung> rungs_within(Start& start, std::int64_t target, double least_seconds,
+                                 double& fastest) const;
 
   // ladder_constants.cc
   void find_constants();
@@ -181,6 +192,7 @@ class Ladder {
   const bool is_first_;  // Effort::first
   const bool movable_;   // ops may run in another order than the textual one
   const bool may_overlap_;
+  const bool searches_late_;  // what becomes a level, not all that is tried
   Problem problem_;
   std::optional<BoundModel> bound_model_;
   std::vector<std::int64_t> unlimited_profile_;

@@ -71,7 +71,7 @@ std::optional<Ladder::Rung> Ladder::first_rung_of(Problem& problem,
   std::optional<Rung> best;
   for (const CalleeBytes& given : callee_bytes(graph_)) {
     choose_callees(problem, unlimited_profile, arena, given);
-    std::optional<Schedule> schedule = make_schedule(problem, arena, 0);
+    std::optional<Schedule> schedule = make_schedule(problem, arena, 0, {});
     if (!schedule) continue;
     use_available_bytes(problem, *schedule, arena);
     const bool is_own = &problem == &problem_;

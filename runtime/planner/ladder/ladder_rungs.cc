@@ -17,6 +17,17 @@
 #include "runtime/planner/remedies/remedies_plan.h"
 
 namespace plimsoll::planner {
+namespace {
+
+// What simulations find and takes longer by more than this than the fastest plan of a target is
+// not searched further.
+constexpr double kNear = 1.1;
+// The work of a search (SearchEffort::scale): of all that is tried, and of what becomes a level.
+constexpr double kOfMany = 0.01, kOfOne = 0.02;
+// What a limit costs less than this is not worth other remedies.
+constexpr double kAsGoodAsFree = 1.002;
+
+}  // namespace
 
 void Ladder::keep_hinted(Problem& problem) {
   for (Value& value : problem.values) value.keep = value.keep || value.hint == Hint::keep;
@@ -50,6 +61,7 @@ std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64
   if (!hinted || options_.policy != Policy::default_) {
     return search(problem, target, least_seconds, how);
   }
+  how.worth = std::numeric_limits<double>::infinity();
   Problem wanted = problem;
   for (const Value& v : problem.values) {
     if (v.hint == Hint::recompute && v.producer >= 0) {
@@ -79,23 +91,65 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
 }
 
 // The simulations' schedule, and a better one if there is time to look for it: the given time is
-// divided between the levels that a limit needs; without, the work is counted.
+// divided between the levels that a limit needs; without, the work is counted. Of long programs
+// what becomes a level is searched further, and nothing else (improved).
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
                                             double least_seconds, Search how) const {
-  // About as many rungs as a ladder may need share the time.
-  constexpr double kShare = 1.0 / 24, kScale = 0.01;
-  constexpr int kMostOps = 3'000;
-  std::optional<Schedule> simulated =
-      rematerialize(problem, target, options_.min_bytes, least_seconds, options_.without);
-  SearchEffort effort;
-  effort.scale = kScale;
-  effort.without = options_.without;
-  effort.seconds = options_.planning_seconds * kShare;
-  if (is_first_ || how == Search::simulate) return simulated;
-  if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
-  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
+  std::optional<Schedule> simulated;
+  if (how.effort == Search::Effort::first_that_fits) {
+    TechniqueSet without = options_.without;
+    without.add(Technique::styles);
+    simulated = rematerialize(problem, target, options_.min_bytes, least_seconds, without);
+    if (simulated) return simulated;
+  }
+  simulated = rematerialize(problem, target, options_.min_bytes, least_seconds, options_.without);
+  if (is_first_ || how.effort != Search::Effort::full || !simulated ||
+      searches_late_ || total_seconds(problem, *simulated) > how.worth) {
+    return simulated;
+  }
+  std::optional<Schedule> better = searched(problem, target, *simulated, kOfMany);
   // With less memory it may not be faster.
   return better && total_seconds(problem, *better) >= least_seconds ? better : simulated;
+}
+
+// What a search finds from `start`, which fits.
+std::optional<Schedule> Ladder::searched(const Problem& problem, std::int64_t target,
+                                         const Schedule& start, double scale) const {
+  // About as many rungs as a ladder may need share the time.
+  constexpr double kShare = 1.0 / 24;
+  constexpr int kMostOps = 3'000;
+  SearchEffort effort;
+  effort.scale = scale;
+  effort.without = options_.without;
+  // Prices take longer than so short a search, and bring it nothing.
+  effort.without.add(Technique::guide);
+  effort.simulated = true;
+  effort.seconds = options_.planning_seconds * kShare;
+  if (problem.op_count() > kMostOps && effort.seconds <= 0) return std::nullopt;
+  return search_schedule(problem, target, options_.min_bytes, effort, {&start, 1});
+}
+
+// Of a rung whose schedule was simulated only: the same searched further, within what it needs.
+// Nothing where that brings nothing or may not be used.
+std::optional<Ladder::Rung> Ladder::improved(const Rung& rung, double least_seconds) {
+  if (!searches_late_ || !streamable_.empty() || is_stopped() ||
+      rung.seconds <= levels_.front().rung.seconds) {
+    return std::nullopt;
+  }
+  select_variants(rung.variants);
+  const Problem& problem = problem_of(rung);
+  const bool is_fixed =
+      std::any_of(problem.ops.begin(), problem.ops.end(),
+                  [](const Op& op) { return op.engine >= 0 || op.transfer >= 0; }) ||
+      std::any_of(problem.values.begin(), problem.values.end(),
+                  [](const Value& v) { return v.hint == Hint::recompute; });
+  if (is_fixed) return std::nullopt;
+  std::optional<Schedule> found =
+      searched(problem, rung.live - problem.constant_bytes, rung.schedule, kOfOne);
+  if (!found) return std::nullopt;
+  Rung better = make_rung(rung.target, std::move(*found), rung.problem);
+  const bool is_better = better.seconds < rung.seconds && better.seconds >= least_seconds;
+  return is_better ? std::optional(std::move(better)) : std::nullopt;
 }
 
 void Ladder::find_others() {
@@ -152,8 +206,9 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
 // What works at `target`. Residuals are sliced where it takes time to do without.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
   std::vector<Rung> rungs;
+  double fastest = std::numeric_limits<double>::infinity();
   for (Start& start : starts(target)) {
-    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds, fastest);
     std::move(more.begin(), more.end(), std::back_inserter(rungs));
   }
   const double least = levels_.front().rung.seconds;
@@ -163,7 +218,7 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
       break;
     }
     Start start{sliced.problem, sliced.options, sliced.forms, sliced.unlimited_profile, false};
-    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds, fastest);
     std::move(more.begin(), more.end(), std::back_inserter(rungs));
   }
   return rungs;
@@ -171,10 +226,10 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
 
 // With the streamable constants on the device, and where that takes time, streamed.
 std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t target,
-                                                double least_seconds) {
+                                                double least_seconds, double& fastest) {
   std::vector<Rung> rungs;
   if (streamable_.empty() || target >= start.problem.constant_bytes + least_arena(start.problem)) {
-    rungs = rungs_within(start, target, least_seconds);
+    rungs = rungs_within(start, target, least_seconds, fastest);
   }
   const double least = levels_.front().rung.seconds;
   if (streamable_.empty() ||
@@ -184,14 +239,14 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
   Streamed& changed = streamed(start.problem);
   Start come_and_go{changed.problem, start.options, changed.forms, changed.unlimited_profile,
                     false};
-  for (Rung& rung : rungs_within(come_and_go, target, least_seconds)) {
+  for (Rung& rung : rungs_within(come_and_go, target, least_seconds, fastest)) {
     rungs.push_back(settled(std::move(rung), target, least_seconds));
   }
   return rungs;
 }
 
 std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target,
-                                               double least_seconds) const {
+                                               double least_seconds, double& fastest) const {
   const bool speeds_up_callees = !options_.without.contains(Technique::callees);
   std::vector<Rung> rungs;
   Problem& problem = start.problem;
@@ -203,19 +258,28 @@ std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target
   }
   for (const CalleeBytes& given : callee_bytes(graph_)) {
     choose_callees(problem, start.unlimited_profile, arena, given);
-    std::optional<Schedule> schedule = make_schedule(problem, arena, least_seconds);
+    std::optional<Schedule> schedule =
+        make_schedule(problem, arena, least_seconds, {.worth = kNear * fastest});
+    const double least = levels_.front().rung.seconds;
+    if (schedule) fastest = std::min(fastest, predicted_seconds(problem, *schedule));
     const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
       const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    if (!start.forms.empty() && is_short) {
+    const bool is_free =
+        schedule && predicted_seconds(problem, *schedule) <= kAsGoodAsFree * least;
+    if (!start.forms.empty() && is_short && (hinted || !is_free)) {
       const auto recompute = [&](const Problem& changed, std::int64_t limit,
                                  std::span<const Schedule>, double effort) {
-        return make_schedule(changed, limit, 0, effort > 0 ? Search::full : Search::simulate);
+        const auto how = effort > 0    ? Search::Effort::full
+                         : effort == 0 ? Search::Effort::simulate
+                                       : Search::Effort::first_that_fits;
+        return make_schedule(changed, limit, 0, {.effort = how});
       };
-      auto plan = plan_remedies(problem, start.forms, start.options, arena,
-                                levels_.front().rung.seconds, recompute);
+      auto plan = plan_remedies(problem, start.forms, start.options, arena, least,
+                                kNear * fastest, recompute);
       if (plan) {
+        fastest = std::min(fastest, plan->seconds);
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
         if (speeds_up_callees && use_available_bytes(*upgraded, plan->schedule, arena)) {

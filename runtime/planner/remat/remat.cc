@@ -47,7 +47,8 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
                                       const TechniqueSet& without) {
   Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
-  if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
+  const Evaluation all = evaluate(problem, once, &profile);
+  if (all.arena_peak <= arena_limit) return once;
 
   EvictionSimulation simulation(problem, min_bytes);
   simulation.set_profile(profile, arena_limit);
@@ -57,6 +58,9 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   const auto most_seconds = [&] {
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
   };
+  // Beyond this no other can gain anything to speak of.
+  constexpr double kAsGoodAsOnce = 1.001;
+  const double enough = std::max(least_seconds, kAsGoodAsOnce * all.seconds);
   constexpr std::int64_t kChainEffort = 1'000'000;
   if (min_bytes == 0 && !without.contains(Technique::chains)) {
     if (auto schedule = chain_schedule(problem, arena_limit, kChainEffort)) {
@@ -78,7 +82,7 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
                             : problem.op_count() <= 30'000      ? 3
                                                                 : 1;
   for (std::size_t i = 0; i < tried; ++i) {
-    if (best.schedule && best.seconds <= least_seconds) break;
+    if (best.schedule && best.seconds <= enough) break;
     if (auto schedule = simulation.run(arena_limit, styles[i], bound, most_seconds())) {
       best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }

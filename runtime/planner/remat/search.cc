@@ -36,9 +36,11 @@ constexpr double kLocalShare = 1 - kFirstShare - kKept * kKeptShare - kSimulatio
 constexpr double kFitStep = 0.97;
 constexpr int kMostFitFailures = 12;
 constexpr double kWorkPerFit = 3e4;
-// Prices that guide need not prove anything.
+// Prices that guide need not prove much; a schedule that takes no more than this times what they
+// prove is as good as any.
 constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
 constexpr int kGuideRecomputations = 16;
+constexpr double kAsGoodAsAny = 1.002;
 // Where more is computed again than this, the bound is far off, and its prices mislead.
 constexpr double kMuchAgain = 1.25;
 // Where no more than this is, other orders gain little: the work goes into the given one, and a
@@ -93,11 +95,11 @@ std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
 // A place to begin at: an order of first executions, and simulations along it.
 struct Start {
   std::vector<OpId> order;
-  Problem problem;  // in that order
+  std::shared_ptr<const Problem> problem;  // in that order
   std::optional<WeightSearch> simulations;
   std::optional<Schedule> found;  // of `problem`
   double seconds() const {
-    return found ? total_seconds(problem, *found) : std::numeric_limits<double>::infinity();
+    return found ? total_seconds(*problem, *found) : std::numeric_limits<double>::infinity();
   }
 };
 
@@ -107,14 +109,18 @@ double once_seconds(const Problem& problem) {
   return seconds;
 }
 
-std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int64_t arena_limit,
-                                                std::int64_t min_bytes, bool reorder, bool guided) {
-  std::vector<double> prices;
-  if (guided) {
-    prices =
-        lower_bound(make_bound_model(problem, kGuideRecomputations), arena_limit, kGuide).prices;
+// Places in the problem's own order share the problem.
+std::shared_ptr<const Problem> in_order(const Problem& problem, const std::vector<OpId>& order) {
+  if (std::is_sorted(order.begin(), order.end())) {
+    return {std::shared_ptr<const Problem>(), &problem};
   }
-  if (std::all_of(prices.begin(), prices.end(), [](double p) { return p == 0; })) prices.clear();
+  return std::make_shared<const Problem>(reordered(problem, order));
+}
+
+// `prices` are of the problem's own order; empty: none guide.
+std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int64_t arena_limit,
+                                                std::int64_t min_bytes, bool reorder,
+                                                std::span<const double> prices) {
   auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
   if (orders.size() > kMostStarts) orders.resize(kMostStarts);
   if (orders.size() < kSeeds) {
@@ -125,12 +131,12 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
   for (std::vector<OpId>& order : orders) {
     auto start = std::make_unique<Start>();
     start->order = std::move(order);
-    start->problem = reordered(problem, start->order);
+    start->problem = in_order(problem, start->order);
     there.clear();
     if (!prices.empty()) {
       for (const OpId op : start->order) there.push_back(prices[at(op)]);
     }
-    start->simulations.emplace(start->problem, min_bytes, arena_limit, starts.size() + 1, there);
+    start->simulations.emplace(*start->problem, min_bytes, arena_limit, starts.size() + 1, there);
     starts.push_back(std::move(start));
   }
   return starts;
@@ -138,11 +144,10 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
 
 std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_limit,
                                     std::int64_t min_bytes, const SearchEffort& effort,
-                                    const std::optional<Schedule>& best, auto&& clock) {
+                                    const std::optional<Schedule>& best,
+                                    std::span<const double> prices, auto&& clock) {
   const auto has = [&](Technique technique) { return !effort.without.contains(technique); };
-  const bool guided = has(Technique::guide) && best &&
-                      total_seconds(problem, *best) < kMuchAgain * once_seconds(problem);
-  auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder, guided);
+  auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder, prices);
   if (!has(Technique::starts)) starts.resize(1);
   // Only the first, in the problem's own order, goes on from what there is: the others are to find
   // something else.
@@ -164,7 +169,7 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
   simulate(first, kSimulationShare);
   if (has(Technique::local_search)) {
     SearchClock local_clock = clock(kLocalShare);
-    LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
+    LocalSearch local(*first.problem, min_bytes, effort.reorder, 1);
     local.improve(*first.found, arena_limit, local_clock);
   }
   for (OpId& op : *first.found) op = first.order[at(op)];
@@ -176,7 +181,10 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,
                                         std::int64_t min_bytes, const SearchEffort& effort,
                                         std::span<const Schedule> starts) {
-  std::optional<Schedule> best = rematerialize(problem, arena_limit, min_bytes, 0, effort.without);
+  std::optional<Schedule> best;
+  if (!effort.simulated) {
+    best = rematerialize(problem, arena_limit, min_bytes, 0, effort.without);
+  }
   const auto offer = [&](Schedule schedule) {
     if (best && total_seconds(problem, schedule) >= total_seconds(problem, *best)) return;
     best = std::move(schedule);
@@ -195,6 +203,19 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     return best;
   }
 
+  // What bytes cost where, as far as the best schedule is near the bound.
+  std::vector<double> prices;
+  if (!effort.without.contains(Technique::guide) && best &&
+      total_seconds(problem, *best) < kMuchAgain * once_seconds(problem)) {
+    LowerBound guide =
+        lower_bound(make_bound_model(problem, kGuideRecomputations), arena_limit, kGuide);
+    if (!effort.reorder && total_seconds(problem, *best) <= kAsGoodAsAny * guide.seconds) {
+      return best;
+    }
+    if (std::any_of(guide.prices.begin(), guide.prices.end(), [](double p) { return p != 0; })) {
+      prices = std::move(guide.prices);
+    }
+  }
   double work = kWorkPerOp * effort.scale * problem.op_count(), seconds = effort.seconds;
   const auto clock = [&](double share) {
     return SearchClock(static_cast<std::int64_t>(work * share), seconds * share);
@@ -204,12 +225,12 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     SearchEffort own = effort;
     own.reorder = false;
     seconds *= 1 - kOthersShare;
-    if (auto found = from_starts(problem, arena_limit, min_bytes, own, best, clock)) {
+    if (auto found = from_starts(problem, arena_limit, min_bytes, own, best, prices, clock)) {
       offer(std::move(*found));
     }
     work *= kOthersShare;
   }
-  if (auto found = from_starts(problem, arena_limit, min_bytes, effort, best, clock)) {
+  if (auto found = from_starts(problem, arena_limit, min_bytes, effort, best, prices, clock)) {
     offer(std::move(*found));
   } else if (!best) {
     LocalSearch local(problem, min_bytes, effort.reorder, 1);

@@ -24,6 +24,7 @@ struct SearchEffort {
   // First executions may move as well, as far as values allow: ops must have no other reason for
   // order, but that the last one stays the last. Bounds hold for the schedule's own order alone.
   bool reorder = false;
+  bool simulated = false;  // `starts` hold what `rematerialize` finds: it is not asked again
   TechniqueSet without;
 };
 

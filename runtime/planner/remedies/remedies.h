@@ -73,7 +73,8 @@ struct Form {
 
 // Finds schedules by recomputation: of a problem, under an arena limit. `starts` are schedules to
 // begin with besides; `effort` is the part of the work that may be done, 0 what takes as long as a
-// few eviction simulations.
+// few eviction simulations, kFirstThatFits what takes as long as one where that gets through.
+inline constexpr double kFirstThatFits = -1;
 using Recomputer =
     std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit,
                                           std::span<const Schedule> starts, double effort)>;

@@ -33,7 +33,7 @@ bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
 class RemedyPlanner {
  public:
   RemedyPlanner(const Problem& problem, std::span<const Form> forms, const PlanOptions& options,
-                std::int64_t limit, double base_seconds, const Recomputer& recompute)
+                std::int64_t limit, double base_seconds, double worth, const Recomputer& recompute)
       : problem_(problem),
         forms_(forms),
         selector_(problem, forms, options),
@@ -41,6 +41,7 @@ class RemedyPlanner {
         options_(options),
         limit_(limit),
         base_seconds_(base_seconds),
+        worth_(worth),
         recompute_(recompute) {
     for (const Form& form : forms) {
       lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
@@ -57,6 +58,7 @@ class RemedyPlanner {
   std::optional<RemedyPlan> run() {
     try_subsets(true);
     if (!best_ && can_fuse_coding_) try_subsets(false);
+    improve();
     return std::move(best_);
   }
 
@@ -254,9 +256,10 @@ class RemedyPlanner {
       if (!recompute) return peak - limit_;
       // Time can't be won where the codecs alone take longer than the best plan.
       if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
-      std::optional<Schedule> found = recompute_(*problem, limit_, {}, 1);
+      std::optional<Schedule> found = recompute_(*problem, limit_, {}, kFirstThatFits);
       if (!found) return peak - limit_;
       schedule = std::move(*found);
+      plan.may_improve = true;
     }
     if (!keeps_transfers(*problem, schedule)) return 0;
     hide_transfers(*problem, schedule, limit_);
@@ -267,6 +270,20 @@ class RemedyPlanner {
     const std::int64_t over = plan.peak - limit_;
     offer(std::move(plan));
     return over;
+  }
+
+  // What is computed again was simulated once for each set of choices: now it is searched for, with
+  // those that came out best.
+  void improve() {
+    if (!best_ || !best_->may_improve || is_free() || best_->seconds > worth_) return;
+    std::optional<Schedule> found = recompute_(*best_->problem, limit_, {}, 1);
+    if (!found || !keeps_transfers(*best_->problem, *found)) return;
+    hide_transfers(*best_->problem, *found, limit_);
+    RemedyPlan plan = *best_;
+    plan.seconds = predicted_seconds(*plan.problem, *found);
+    plan.peak = evaluate(*plan.problem, *found).arena_peak;
+    plan.schedule = std::move(*found);
+    offer(std::move(plan));
   }
 
   static double compute_seconds(const Problem& problem) {
@@ -288,7 +305,7 @@ class RemedyPlanner {
   const IdVector<ValueId, double> again_;  // what recomputing a value takes
   const PlanOptions& options_;
   const std::int64_t limit_;
-  const double base_seconds_;
+  const double base_seconds_, worth_;
   const Recomputer& recompute_;
   bool can_fuse_coding_ = false;  // something can be coded inside kernels
   bool lossless_ = false, lossy_ = false, small_ = true;
@@ -302,9 +319,10 @@ class RemedyPlanner {
 
 std::optional<RemedyPlan> plan_remedies(const Problem& problem, std::span<const Form> forms,
                                         const PlanOptions& options, std::int64_t arena_limit,
-                                        double base_seconds, const Recomputer& recompute) {
+                                        double base_seconds, double worth,
+                                        const Recomputer& recompute) {
   if (forms.empty()) return std::nullopt;
-  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute).run();
+  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, worth, recompute).run();
 }
 
 }  // namespace plimsoll::planner
