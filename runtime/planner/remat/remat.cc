@@ -59,7 +59,7 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
   };
   // Beyond this no other can gain anything to speak of.
-  constexpr double kAsGoodAsOnce = 1.001;
+  constexpr double kAsGoodAsOnce = 1.0005;
   const double enough = std::max(least_seconds, kAsGoodAsOnce * all.seconds);
   constexpr std::int64_t kChainEffort = 1'000'000;
   if (min_bytes == 0 && !without.contains(Technique::chains)) {

@@ -36,11 +36,9 @@ constexpr double kLocalShare = 1 - kFirstShare - kKept * kKeptShare - kSimulatio
 constexpr double kFitStep = 0.97;
 constexpr int kMostFitFailures = 12;
 constexpr double kWorkPerFit = 3e4;
-// Prices that guide need not prove much; a schedule that takes no more than this times what they
-// prove is as good as any.
+// Prices that guide need not prove anything.
 constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
 constexpr int kGuideRecomputations = 16;
-constexpr double kAsGoodAsAny = 1.002;
 // Where more is computed again than this, the bound is far off, and its prices mislead.
 constexpr double kMuchAgain = 1.25;
 // Where no more than this is, other orders gain little: the work goes into the given one, and a
@@ -209,9 +207,6 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
       total_seconds(problem, *best) < kMuchAgain * once_seconds(problem)) {
     LowerBound guide =
         lower_bound(make_bound_model(problem, kGuideRecomputations), arena_limit, kGuide);
-    if (!effort.reorder && total_seconds(problem, *best) <= kAsGoodAsAny * guide.seconds) {
-      return best;
-    }
     if (std::any_of(guide.prices.begin(), guide.prices.end(), [](double p) { return p != 0; })) {
       prices = std::move(guide.prices);
     }
