@@ -4,6 +4,7 @@ scientific models and transformers of today. Made up for this purpose; `steps()`
 """
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 
@@ -87,6 +88,24 @@ def lora(layers, width, batch, length, heads, rank):
         return cross_entropy(x @ base["emb"].T, tokens[:, 1:])
 
     return step_of(loss, adapters, base, jnp.zeros((batch, length + 1), jnp.int32))
+
+
+def lora_on_bytes(layers, width, hidden, batch, rank):
+    """Adapters of weights of 8 bits with scales, layer after layer."""
+    shapes = [(width, hidden), (hidden, width)] * layers
+    random = np.random.default_rng(0)
+    base = [(random.integers(-127, 128, shape, np.int8), np.full(shape[1], 2e-4, np.float32)) for shape in shapes]
+    adapters = [(normal(a, rank), jnp.zeros((rank, b))) for a, b in shapes]
+
+    def loss(adapters, base, x):
+        for i in range(0, 2 * layers, 2):
+            h = x
+            for (a, b), (weights, scales) in zip(adapters[i:i + 2], base[i:i + 2]):
+                h = jax.nn.silu(h @ (weights.astype(jnp.float32) * scales) + h @ a @ b)
+            x = x + h
+        return jnp.mean(jnp.square(x))
+
+    return step_of(loss, adapters, base, normal(batch, width))
 
 
 def preferences(layers, width, batch, length, heads):
@@ -760,6 +779,7 @@ def steps():
     yield "llama unrolled bf16", lambda: llama(4, 128, 512, 4, 128, 8, 8, dtype=jnp.bfloat16, scan=False)
     yield "llama sliding window", lambda: llama(4, 128, 512, 2, 256, 4, 1, window=64)
     yield "lora scanned", lambda: lora(8, 128, 8, 128, 4, 8)
+    yield "lora on 8 bits", lambda: lora_on_bytes(3, 1024, 8192, 64, 8)
     yield "preferences", lambda: preferences(4, 96, 8, 96, 4)
     yield "encoder and decoder", lambda: encoder_decoder(4, 96, 8, 96, 4)
     yield "gpt accumulated, checkpointed", lambda: accumulated_gpt(4, 6, 96, 16, 128, 4)

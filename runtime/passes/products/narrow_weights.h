@@ -15,8 +15,8 @@ namespace plimsoll::passes {
 // A dot without batch dims that sums over one dim of each side, one of whose operands is taken for
 // the weights.
 struct ProductSides {
-  int rows = 0;                                   // the other operand's number
-  std::int64_t row_count = 0, depth = 0;          // its elements are row_count times depth
+  int rows = 0;                                    // the other operand's number
+  std::int64_t row_count = 0, depth = 0;           // its elements are row_count times depth
   std::int64_t rows_depth = 0, weights_depth = 0;  // the dims that are summed over
 
   const ir::Instruction& rows_of(const ir::Instruction& dot) const { return *dot.operand(rows); }

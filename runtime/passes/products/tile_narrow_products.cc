@@ -194,8 +194,8 @@ class Tiles {
       parts.push_back(part(*made, cut_.leaves[i], places_[i], now, start));
     }
     std::size_t next_part = 0;
-    Instruction* const weights = tile(*made, dot_.operand(1 - cut_.sides.rows), cut_.weights_dim,
-                                      parts, next_part);
+    Instruction* const weights =
+        tile(*made, dot_.operand(1 - cut_.sides.rows), cut_.weights_dim, parts, next_part);
     const bool rows_first = cut_.sides.rows == 0;
     Instruction* const product = made->add(
         Opcode::dot, with_dim(dot_.shape(), cut_.result_dim, cut_.tile),
@@ -263,8 +263,8 @@ std::optional<Cut> cut_of(Instruction& dot, std::int64_t tile_bytes) {
     const std::int64_t columns = shape.dim(longest);
     if (columns == 0 || shape.byte_size() == 0) continue;
     // Each round reads the rows again.
-    cut.tile = tile_of(columns, shape.byte_size() / columns,
-                       std::max(tile_bytes, 2 * rows.byte_size()));
+    cut.tile =
+        tile_of(columns, shape.byte_size() / columns, std::max(tile_bytes, 2 * rows.byte_size()));
     if (cut.tile == 0 || !find_leaves(weights, longest, cut.leaves)) continue;
     const int free = longest - (longest > sides.weights_depth ? 1 : 0);
     cut.result_dim = sides.rows == 0 ? rows.rank() - 1 + free : free;

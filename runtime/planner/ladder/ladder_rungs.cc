@@ -103,8 +103,8 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
     if (simulated) return simulated;
   }
   simulated = rematerialize(problem, target, options_.min_bytes, least_seconds, options_.without);
-  if (is_first_ || how.effort != Search::Effort::full || !simulated ||
-      searches_late_ || total_seconds(problem, *simulated) > how.worth) {
+  if (is_first_ || how.effort != Search::Effort::full || !simulated || searches_late_ ||
+      total_seconds(problem, *simulated) > how.worth) {
     return simulated;
   }
   std::optional<Schedule> better = searched(problem, target, *simulated, kOfMany);
@@ -266,8 +266,7 @@ std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target
       const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    const bool is_free =
-        schedule && predicted_seconds(problem, *schedule) <= kAsGoodAsFree * least;
+    const bool is_free = schedule && predicted_seconds(problem, *schedule) <= kAsGoodAsFree * least;
     if (!start.forms.empty() && is_short && (hinted || !is_free)) {
       const auto recompute = [&](const Problem& changed, std::int64_t limit,
                                  std::span<const Schedule>, double effort) {
@@ -276,8 +275,8 @@ std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target
                                        : Search::Effort::first_that_fits;
         return make_schedule(changed, limit, 0, {.effort = how});
       };
-      auto plan = plan_remedies(problem, start.forms, start.options, arena, least,
-                                kNear * fastest, recompute);
+      auto plan = plan_remedies(problem, start.forms, start.options, arena, least, kNear * fastest,
+                                recompute);
       if (plan) {
         fastest = std::min(fastest, plan->seconds);
         if (hinted) schedule.reset();

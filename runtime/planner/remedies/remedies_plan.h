@@ -18,8 +18,8 @@ struct RemedyPlan {
   std::shared_ptr<const Problem> problem;
   IdVector<ValueId, ValueId> origin;  // as of apply_choices
   Schedule schedule;
-  double seconds = 0;     // predicted, stalls included
-  std::int64_t peak = 0;  // of the arena, by liveness
+  double seconds = 0;        // predicted, stalls included
+  std::int64_t peak = 0;     // of the arena, by liveness
   bool may_improve = false;  // a simulation chose what is recomputed
 };
 
