@@ -91,7 +91,8 @@ TEST(TiledProducts, AreThoseOfAllForms) {
 
 std::string dims_text(const std::vector<std::int64_t>& dims) {
   std::string text = "[";
-  for (std::size_t i = 0; i < dims.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(dims[i]);
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    text += (i > 0 ? "," : "") + std::to_string(dims[i]);
   return text + "]";
 }
 

@@ -19,8 +19,8 @@
 namespace plimsoll::planner {
 namespace {
 
-// What simulations find and takes longer by more than this than the fastest plan of a target is
-// not searched further.
+// What simulations find and takes longer by more than this than the fastest plan of a target that
+// only recomputes is not searched further.
 constexpr double kNear = 1.1;
 // The work of a search (SearchEffort::scale): of all that is tried, and of what becomes a level.
 constexpr double kOfMany = 0.01, kOfOne = 0.02;
@@ -278,7 +278,6 @@ std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target
       auto plan = plan_remedies(problem, start.forms, start.options, arena, least, kNear * fastest,
                                 recompute);
       if (plan) {
-        fastest = std::min(fastest, plan->seconds);
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
         if (speeds_up_callees && use_available_bytes(*upgraded, plan->schedule, arena)) {

@@ -58,7 +58,6 @@ class RemedyPlanner {
   std::optional<RemedyPlan> run() {
     try_subsets(true);
     if (!best_ && can_fuse_coding_) try_subsets(false);
-    improve();
     return std::move(best_);
   }
 
@@ -109,12 +108,14 @@ class RemedyPlanner {
 
   // With a larger factor recomputing seems dearer beside the codecs.
   void try_codecs(CodecStyle style) {
+    simulated_.reset();
     for (const double factor : {1.0, 4.0}) {
       if (factor > 1 && (!style.recompute || !small_)) continue;
       style.recompute_factor = factor;
       try_style(style);
       if (is_free()) return;
     }
+    improve();
   }
 
   // Codecs are chosen first: for what the links cannot have taken away, then as if there were none,
@@ -252,14 +253,14 @@ class RemedyPlanner {
     auto problem = std::make_shared<const Problem>(std::move(*applied));
     Schedule schedule = each_once(*problem);
     const std::int64_t peak = evaluate(*problem, schedule).arena_peak;
-    if (peak > limit_) {
+    const bool is_simulated = peak > limit_;
+    if (is_simulated) {
       if (!recompute) return peak - limit_;
       // Time can't be won where the codecs alone take longer than the best plan.
       if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
       std::optional<Schedule> found = recompute_(*problem, limit_, {}, kFirstThatFits);
       if (!found) return peak - limit_;
       schedule = std::move(*found);
-      plan.may_improve = true;
     }
     if (!keeps_transfers(*problem, schedule)) return 0;
     hide_transfers(*problem, schedule, limit_);
@@ -268,18 +269,21 @@ class RemedyPlanner {
     plan.problem = std::move(problem);
     plan.schedule = std::move(schedule);
     const std::int64_t over = plan.peak - limit_;
+    if (is_simulated && over <= 0 && (!simulated_ || plan.seconds < simulated_->seconds)) {
+      simulated_ = plan;
+    }
     offer(std::move(plan));
     return over;
   }
 
-  // What is computed again was simulated once for each set of choices: now it is searched for, with
-  // those that came out best.
+  // What is computed again was simulated once for each set of choices of a subset: now it is
+  // searched for, with those that came out best.
   void improve() {
-    if (!best_ || !best_->may_improve || is_free() || best_->seconds > worth_) return;
-    std::optional<Schedule> found = recompute_(*best_->problem, limit_, {}, 1);
-    if (!found || !keeps_transfers(*best_->problem, *found)) return;
-    hide_transfers(*best_->problem, *found, limit_);
-    RemedyPlan plan = *best_;
+    if (!simulated_ || simulated_->seconds > worth_) return;
+    RemedyPlan plan = *std::exchange(simulated_, std::nullopt);
+    std::optional<Schedule> found = recompute_(*plan.problem, limit_, {}, 1);
+    if (!found || !keeps_transfers(*plan.problem, *found)) return;
+    hide_transfers(*plan.problem, *found, limit_);
     plan.seconds = predicted_seconds(*plan.problem, *found);
     plan.peak = evaluate(*plan.problem, *found).arena_peak;
     plan.schedule = std::move(*found);
@@ -313,6 +317,7 @@ class RemedyPlanner {
   bool hinted_ = false;  // what is asked for is done where more would be possible
   std::vector<Tried> tried_;
   std::optional<RemedyPlan> best_;
+  std::optional<RemedyPlan> simulated_;  // the best of a subset that one simulation made
 };
 
 }  // namespace

@@ -18,9 +18,8 @@ struct RemedyPlan {
   std::shared_ptr<const Problem> problem;
   IdVector<ValueId, ValueId> origin;  // as of apply_choices
   Schedule schedule;
-  double seconds = 0;        // predicted, stalls included
-  std::int64_t peak = 0;     // of the arena, by liveness
-  bool may_improve = false;  // a simulation chose what is recomputed
+  double seconds = 0;     // predicted, stalls included
+  std::int64_t peak = 0;  // of the arena, by liveness
 };
 
 // The fastest plan found within `arena_limit` that compresses or swaps something, with
