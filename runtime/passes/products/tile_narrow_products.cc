@@ -85,7 +85,7 @@ std::optional<int> dim_of_operand(const Instruction& value, int i, int dim) {
     }
     case Opcode::concatenate:
       return value.attributes().dimensions.at(0) == dim ? std::nullopt : std::optional(dim);
-    default:
+    default:  // a bitcast-convert changes the last dim alone, where that is too short to be cut
       return dim;
   }
 }

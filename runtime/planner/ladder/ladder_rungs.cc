@@ -121,8 +121,6 @@ std::optional<Schedule> Ladder::searched(const Problem& problem, std::int64_t ta
   SearchEffort effort;
   effort.scale = scale;
   effort.without = options_.without;
-  // Prices take longer than so short a search, and bring it nothing.
-  effort.without.add(Technique::guide);
   effort.simulated = true;
   effort.seconds = options_.planning_seconds * kShare;
   if (problem.op_count() > kMostOps && effort.seconds <= 0) return std::nullopt;
