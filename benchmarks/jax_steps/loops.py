@@ -108,6 +108,19 @@ def decoding(tokens, qkv, out, up, down, table):
     return lax.scan(step, (cache, cache, tokens), jnp.arange(64))[1]
 
 
+def changed_in_place(weights, momenta, squares, inputs, gradients):
+    """Adam's step of one layer after the other, each a slice of stacked arrays."""
+
+    def layer(i, state):
+        g = inputs[i].T @ gradients[i]
+        w, m, v = (array[i] for array in state)
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        w = w - 1e-3 * m / (jnp.sqrt(v) + 1e-8)
+        return tuple(array.at[i].set(new) for array, new in zip(state, (w, m, v)))
+
+    return lax.fori_loop(0, weights.shape[0], layer, (weights, momenta, squares))
+
+
 def updated_or_not(is_fine, values, momenta, gradients):
     return lax.cond(
         is_fine,
@@ -146,6 +159,17 @@ LOOPS = [
             0.05 * floats(6, 256, 1024),
             0.05 * floats(6, 1024, 256),
             floats(1024, 256),
+        ),
+    ),
+    operation(
+        "loop, 16 layers changed in place",
+        changed_in_place,
+        lambda: (
+            floats(16, 512, 512),
+            floats(16, 512, 512),
+            np.abs(floats(16, 512, 512)),
+            floats(16, 64, 512),
+            floats(16, 64, 512),
         ),
     ),
     operation(

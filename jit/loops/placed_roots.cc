@@ -2,8 +2,10 @@
 #include "jit/loops/placed_roots.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "jit/emit/strided_vectors.h"
+#include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -88,6 +90,10 @@ std::vector<PhaseNest> plan_nests(const KernelGraph& graph) {
   std::vector<PhaseNest> nests;
   PhaseNest plain;
   std::vector<PhaseNest> placed;
+  // Several updates read what others replace, each element before it is stored: one nest.
+  const bool in_one_sweep = graph.roots().size() > 1 &&
+                            graph.instruction().opcode() == Opcode::fusion &&
+                            ir::updates_at_one_place(*graph.instruction().to_apply());
   for (std::size_t r = 0; r < graph.roots().size(); ++r) {
     const KernelNode& root = graph.roots()[r];
     const int output = static_cast<int>(r);
@@ -128,9 +134,16 @@ std::vector<PhaseNest> plan_nests(const KernelGraph& graph) {
         copy.unless_output = output;
       }
       placed.push_back(std::move(copy));
-      place(1);
+      if (!in_one_sweep) {
+        place(1);
+        continue;
+      }
+      const KernelNode value = graph.operand(instruction, 1);
+      plain.nest.dims = value.dims();
+      plain.nest.stores.push_back({value, output, &instruction, 1});
     }
   }
+  if (in_one_sweep) std::swap(nests, placed);  // copies come first
   if (!plain.nest.stores.empty()) nests.push_back(std::move(plain));
   for (PhaseNest& phase : placed) nests.push_back(std::move(phase));
   return nests;

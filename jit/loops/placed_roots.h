@@ -17,7 +17,7 @@ struct PhaseNest {
 // The phases of a loop kernel: one nest that computes all roots element by element, but those that
 // are stored operand by operand where each operand's elements go (concatenate, pad,
 // dynamic-update-slice), which have a nest per operand after it, or one for operands that take
-// turns.
+// turns. Updates at one place have one nest for all roots, after those that copy what is updated.
 std::vector<PhaseNest> plan_nests(const KernelGraph& graph);
 
 }  // namespace plimsoll::jit

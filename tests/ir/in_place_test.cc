@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::ir {
@@ -74,6 +76,50 @@ TEST(InPlace, UpdateTakesWhatItUpdatesOnly) {
   Instruction* fusion = f.fuse();
   EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
   EXPECT_FALSE(may_reuse_operand(*fusion, 1, 0));
+}
+
+// dynamic-update-slice(a, f(dynamic-slice(a, i, j)), k, l) of one row.
+bool may_update(const std::function<Instruction*(Fused&, Instruction*)>& made, bool same_place,
+                std::int64_t rows = 1) {
+  Fused f;
+  Instruction* const i = f.fused->add_parameter(2, kScalar);
+  Instruction* const j = f.fused->add_parameter(3, kScalar);
+  Attributes attributes;
+  attributes.slice_sizes = {rows, 4};
+  Instruction* const slice = f.fused->add(Opcode::dynamic_slice, Shape(DType::f32, {rows, 4}),
+                                          {f.a, i, j}, {}, attributes);
+  f.fused->add(Opcode::dynamic_update_slice, kArray, {f.a, made(f, slice), i, same_place ? j : i});
+  return may_reuse_operand(*f.fuse(), 0, 0);
+}
+
+TEST(InPlace, UpdateMayReadWhatItReplaces) {
+  const Shape row(DType::f32, {1, 4});
+  const auto bent = [&](Fused& f, Instruction* slice) {
+    return f.fused->add(Opcode::tanh, row, {slice});
+  };
+  EXPECT_TRUE(may_update(bent, true));
+  EXPECT_FALSE(may_update(bent, false));  // another place
+  const auto reversed = [&](Fused& f, Instruction* slice) {
+    Attributes attributes;
+    attributes.dimensions = {1};
+    return f.fused->add(Opcode::reverse, row, {slice}, {}, attributes);
+  };
+  EXPECT_FALSE(may_update(reversed, true));  // an element is read where another one is stored
+  const auto first_row = [&](Fused& f, Instruction* slice) {
+    Attributes attributes;
+    attributes.slice_starts = {1, 0};
+    attributes.slice_limits = {2, 4};
+    return f.fused->add(Opcode::slice, row, {slice}, {}, attributes);
+  };
+  EXPECT_FALSE(may_update(first_row, true, 2));
+  const auto of_all = [&](Fused& f, Instruction* slice) {
+    Attributes attributes;
+    attributes.slice_starts = {0, 0};
+    attributes.slice_limits = {1, 4};
+    return f.fused->add(Opcode::add, row,
+                        {slice, f.fused->add(Opcode::slice, row, {f.a}, {}, attributes)});
+  };
+  EXPECT_FALSE(may_update(of_all, true));  // and read elsewhere, too
 }
 
 TEST(InPlace, AllReduceTakesTheOperandOfTheSameNumber) {

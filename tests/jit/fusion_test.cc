@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -221,6 +222,40 @@ TEST(InPlace, SweptResultOfAReductionMayTakeOverTheOperand) {
     ASSERT_TRUE(expected.ok() && result.ok());
     EXPECT_TRUE(same_bits((*expected)[0], (*result)[0]));
     EXPECT_TRUE(same_bits((*expected)[1], (*result)[1]));
+  }
+}
+
+// An optimizer's step of one layer: the weights' new slice depends on the old ones of both arrays.
+TEST(InPlace, SeveralUpdatesReadWhatTheyReplace) {
+  const auto module = parse(
+      "f { w = f32[7,40,30] parameter(0)\n m = f32[7,40,30] parameter(1)\n g = f32[40,30] "
+      "parameter(2)\n i = s32[] parameter(3)\n z = s32[] constant(0)\n"
+      " wi = f32[1,40,30] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,40,30}\n"
+      " mi = f32[1,40,30] dynamic-slice(m, i, z, z), dynamic_slice_sizes={1,40,30}\n"
+      " w0 = f32[40,30] reshape(wi)\n m0 = f32[40,30] reshape(mi)\n"
+      " m1 = f32[40,30] add(m0, g)\n t = f32[40,30] tanh(m1)\n w1 = f32[40,30] subtract(w0, t)\n"
+      " wn = f32[1,40,30] reshape(w1)\n mn = f32[1,40,30] reshape(m1)\n"
+      " wr = f32[7,40,30] dynamic-update-slice(w, wn, i, z, z)\n"
+      " mr = f32[7,40,30] dynamic-update-slice(m, mn, i, z, z)\n"
+      " ROOT r = (f32[7,40,30], f32[7,40,30], f32[40,30]) tuple(wr, mr, t) }\n"
+      "ENTRY e { w = f32[7,40,30] parameter(0)\n m = f32[7,40,30] parameter(1)\n"
+      " g = f32[40,30] parameter(2)\n i = s32[] parameter(3)\n ROOT r = (f32[7,40,30], "
+      "f32[7,40,30], f32[40,30]) fusion(w, m, g, i), kind=kLoop, calls=f }");
+  ASSERT_NE(module, nullptr);
+  const ir::Instruction& fusion = *module->entry()->root();
+  EXPECT_TRUE(ir::may_reuse_operand(fusion, 0, 0));
+  EXPECT_TRUE(ir::may_reuse_operand(fusion, 1, 1));
+  EXPECT_FALSE(ir::may_reuse_operand(fusion, 1, 0));
+  EXPECT_FALSE(ir::may_reuse_operand(fusion, 2, 2));
+  auto arguments = arguments_for(*module->entry());
+  for (const int start : {-5, 0, 3, 6, 1000}) {
+    arguments[3].set(0, start);
+    const auto expected = check(*module, arguments);
+    const auto result = run(fusion, arguments, 0);
+    ASSERT_TRUE(result.ok());
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(same_bits(expected[i], (*result)[i])) << i << ", start " << start;
+    }
   }
 }
 

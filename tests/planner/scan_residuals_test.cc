@@ -74,6 +74,29 @@ TEST(ScanResiduals, ALoopThatAlsoReadsWhatItWritesHasNoResidual) {
                          "gradient", 2));
 }
 
+// Written in place, but what was there before matters.
+TEST(ScanResiduals, NorOneThatReadsInAFusionWhatItReplaces) {
+  const std::string fused =
+      "f {\n  hs = f32[8,4,16] parameter(0)\n  h = f32[1,4,16] parameter(1)\n"
+      "  i = s32[] parameter(2)\n  zero = s32[] constant(0)\n"
+      "  old = f32[1,4,16] dynamic-slice(hs, i, zero, zero), dynamic_slice_sizes={1,4,16}\n"
+      "  sum = f32[1,4,16] SUM\n"
+      "  ROOT r = f32[8,4,16] dynamic-update-slice(hs, sum, i, zero, zero)\n}\n";
+  std::string text = kStep;
+  const std::size_t at = text.find("hs2 = f32[8,4,16] dynamic-update-slice(hs, ");
+  ASSERT_NE(at, std::string::npos);
+  const std::size_t value = text.find(' ', text.find("(hs,", at)) + 1;
+  const std::string update = text.substr(value, text.find(',', value) - value);
+  text.replace(at, text.find('\n', at) - at,
+               "hs2 = f32[8,4,16] fusion(hs, " + update + ", i), kind=kLoop, calls=f");
+  const auto with = [&](const std::string& sum) {
+    return replaced(text, "\nforward {", "\n" + replaced(fused, "SUM", sum) + "forward {");
+  };
+  EXPECT_FALSE(access_of(with("add(old, h)"), "scan", 2));
+  // What reads it may also do without.
+  EXPECT_FALSE(access_of(with("negate(h)"), "scan", 2));
+}
+
 TEST(ScanResiduals, RoundsThatDependOnDataAreNotKnown) {
   EXPECT_FALSE(access_of(replaced(kStep, "i = s32[] constant(0)\n  nothing",
                                   "f = f32[1,1,1] slice(xs), slice={[0:1],[0:1],[0:1]}\n"

@@ -113,7 +113,8 @@ class Finder {
       const Instruction& inner = *user.to_apply()->parameters()[at(number)];
       const Instruction& root = *user.to_apply()->root();
       if (!is_only_operand(user, residual, number) || !may_reuse_operand(user, number, 0) ||
-          root.opcode() != Opcode::dynamic_update_slice || root.operand(0) != &inner) {
+          root.opcode() != Opcode::dynamic_update_slice || root.operand(0) != &inner ||
+          inner.users().size() != 1) {  // more: what it replaces is read
         return false;
       }
       fusions_.push_back(&user);

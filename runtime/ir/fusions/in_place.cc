@@ -49,10 +49,18 @@ bool keeps_linear_index(const Instruction& instruction) {
   }
 }
 
+std::vector<Instruction*> results_of(const Computation& fused) {
+  Instruction* const root = fused.root();
+  return root->opcode() == Opcode::tuple ? root->operands() : std::vector<Instruction*>{root};
+}
+
+bool is_update(const Instruction& value) { return value.opcode() == Opcode::dynamic_update_slice; }
+
 // Follows `parameter`, an array of `count` elements, through a fused loop to its stores; false when
-// some path reads it at another index than it stores to.
-bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
-                          std::int64_t count) {
+// some path reads it at another index than it stores to. With `updates`, stores are those of the
+// elements that they write as well.
+bool read_at_stored_index(const Instruction* parameter, const Instruction* root, std::int64_t count,
+                          bool updates) {
   std::unordered_set<const Instruction*> seen = {parameter};
   std::vector<const Instruction*> work = {parameter};
   while (!work.empty()) {
@@ -60,7 +68,11 @@ bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
     work.pop_back();
     for (const Instruction* user : value->users()) {
       if (user == root && user->opcode() == Opcode::tuple) continue;
-      if (user->opcode() == Opcode::reduce) {
+      if (updates && is_update(*user)) {
+        if (user->operand(1) != value || occurrences(*user, value) != 1) return false;
+        continue;
+      }
+      if (user->opcode() == Opcode::reduce && !updates) {
         // Each element is read once, where the loop stands; what comes out is stored elsewhere.
         const auto& operands = user->operands();
         const auto initial = operands.begin() + static_cast<std::ptrdiff_t>(operands.size() / 2);
@@ -72,6 +84,45 @@ bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
     }
   }
   return true;
+}
+
+bool same_number(const Instruction* a, const Instruction* b) {
+  return a == b || (a->opcode() == Opcode::constant && b->opcode() == Opcode::constant &&
+                    *a->attributes().literal == *b->attributes().literal);
+}
+
+// Whether the last operands of both, from these on, are the same place.
+bool same_place(const Instruction& a, int first_of_a, const Instruction& b, int first_of_b) {
+  if (a.operand_count() - first_of_a != b.operand_count() - first_of_b) return false;
+  for (int i = 0; first_of_a + i < a.operand_count(); ++i) {
+    if (!same_number(a.operand(first_of_a + i), b.operand(first_of_b + i))) return false;
+  }
+  return true;
+}
+
+// Whether `slice` takes what `update` replaces: as many elements from the same place, which both
+// clamp alike.
+bool takes_what_is_updated(const Instruction& slice, const Instruction& update) {
+  return slice.opcode() == Opcode::dynamic_slice && slice.operand(0) == update.operand(0) &&
+         slice.shape().dims() == update.operand(1)->shape().dims() &&
+         occurrences(slice, slice.operand(0)) == 1 && same_place(slice, 1, update, 2);
+}
+
+// Of a fusion that ends in `update`, of `parameter`, and maybe others at the same place: nothing is
+// read of the buffer, or what is replaced, where its new elements are stored. Elements outside the
+// update stay as they are.
+//
+// Example: w' = dynamic-update-slice(w, dynamic-slice(w, i) - g, i), a round of a loop that goes
+// through the layers of a network: element k of the slice is read, changed and put back.
+bool is_updated_in_place(const Instruction* parameter, const Instruction& update) {
+  if (update.operand(0) != parameter || occurrences(update, parameter) != 1) return false;
+  const std::int64_t count = update.operand(1)->shape().element_count();
+  const Instruction* const root = update.parent()->root();
+  return std::all_of(
+      parameter->users().begin(), parameter->users().end(), [&](const Instruction* user) {
+        return user == &update || (takes_what_is_updated(*user, update) &&
+                                   read_at_stored_index(user, root, count, /*updates=*/true));
+      });
 }
 
 // Parts run in any order and at the same time, so that nothing but the part that writes the buffer
@@ -100,23 +151,19 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
     return part_may_reuse(fusion, operand, result);
   }
   const Instruction* root = fused.root();
-  const bool many = root->opcode() == Opcode::tuple;
-  const std::vector<Instruction*> roots =
-      many ? root->operands() : std::vector<Instruction*>{fused.root()};
+  const std::vector<Instruction*> roots = results_of(fused);
   if (output_leaf >= static_cast<int>(roots.size())) return false;
   const Instruction* output = roots[at(output_leaf)];
   if (!output->shape().is_array() || output->shape().element_count() != shape.element_count()) {
     return false;
   }
 
-  const bool updates = std::any_of(roots.begin(), roots.end(), [](const Instruction* r) {
-    return r->opcode() == Opcode::dynamic_update_slice;
-  });
+  const bool updates = std::any_of(roots.begin(), roots.end(),
+                                   [](const Instruction* result) { return is_update(*result); });
   const Instruction* parameter = fused.parameters()[at(operand)];
   if (updates) {
-    // Elements outside the update stay as they are only if nothing else touches the buffer.
-    return !many && output->operand(0) == parameter && parameter->users().size() == 1 &&
-           occurrences(*output, parameter) == 1 &&
+    return is_update(*output) && (roots.size() == 1 || updates_at_one_place(fused)) &&
+           is_updated_in_place(parameter, *output) &&
            occurrences(fusion, fusion.operand(operand)) == 1;
   }
 
@@ -140,12 +187,49 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
   for (int i = 0; i < fusion.operand_count(); ++i) {
     if (fusion.operand(i) != fusion.operand(operand)) continue;
     const Instruction* same = fused.parameters()[at(i)];
-    if (!read_at_stored_index(same, root, loop_count)) return false;
+    if (!read_at_stored_index(same, root, loop_count, /*updates=*/false)) return false;
   }
   return true;
 }
 
 }  // namespace
+
+bool differ_in_ones_only(const Dims& a, const Dims& b) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a.size() && a[i] == 1) ++i;
+    while (j < b.size() && b[j] == 1) ++j;
+    if (i == a.size() || j == b.size()) return i == a.size() && j == b.size();
+    if (a[i++] != b[j++]) return false;
+  }
+}
+
+bool updates_at_one_place(const Computation& fused) {
+  const std::vector<Instruction*> results = results_of(fused);
+  const auto first = std::find_if(results.begin(), results.end(),
+                                  [](const Instruction* result) { return is_update(*result); });
+  if (first == results.end()) return false;
+  for (const auto& instruction : fused.instructions()) {
+    if (instruction->opcode() == Opcode::reduce) return false;
+  }
+  const Dims& dims = (*first)->operand(1)->shape().dims();
+  return std::all_of(results.begin(), results.end(), [&](const Instruction* result) {
+    if (!is_update(*result)) {
+      return result->shape().is_array() && differ_in_ones_only(result->shape().dims(), dims);
+    }
+    return result->operand(0)->opcode() == Opcode::parameter &&
+           std::count(results.begin(), results.end(), result) == 1 &&
+           result->operand(1)->shape().dims() == dims && same_place(*result, 2, **first, 2);
+  });
+}
+
+bool updates_in_place(const Computation& fused) {
+  const std::vector<Instruction*> results = results_of(fused);
+  return updates_at_one_place(fused) &&
+         std::all_of(results.begin(), results.end(), [](const Instruction* result) {
+           return !is_update(*result) || is_updated_in_place(result->operand(0), *result);
+         });
+}
 
 bool may_reuse_operand(const Instruction& instruction, int operand_leaf, int output_leaf) {
   const OperandLeaf from = find_operand_leaf(instruction, operand_leaf);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/base/pointer_set.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -55,6 +56,24 @@ std::optional<Kernel> kernel_of(Instruction& instruction, const KernelSpeeds& sp
   if (!outputs) return std::nullopt;
   kernel.outputs = std::move(*outputs);
   return kernel;
+}
+
+// Updates share a kernel where each reads what it replaces and all are made in one sweep, in place.
+// What is only written, as a stack of residuals is, keeps a kernel of its own, by which it is known
+// (ir/dataflow/scan_residuals.h).
+//
+// Example: a round of an optimizer's step, m[i] = 0.9 m[i] + g; w[i] = w[i] - 0.1 m[i].
+bool may_update(const Computation& fused) {
+  Instruction* const root = fused.root();
+  const std::vector<Instruction*> results =
+      root->opcode() == Opcode::tuple ? root->operands() : std::vector<Instruction*>{root};
+  bool updates = false;
+  for (const Instruction* result : results) {
+    if (result->opcode() != Opcode::dynamic_update_slice) continue;
+    updates = true;
+    if (results.size() > 1 && result->operand(0)->users().size() < 2) return false;
+  }
+  return !updates || ir::updates_in_place(fused);
 }
 
 // Kernels that walk the same elements become one with several results: siblings, which read the
@@ -217,6 +236,7 @@ class MultiOutputFusion {
     std::vector<Instruction*> results;
     for (Instruction* output : outputs) results.push_back(body.value(output));
     body.finish(results);
+    if (!may_update(*body.computation())) return false;
     auto profile = profile_of_kernel(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
         fused_size(kernel_members(*body.computation())) > kMaxFusedInstructions ||

@@ -5,6 +5,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/base/pointer_map.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "runtime/passes/fusion/fusion_price.h"
 
 namespace plimsoll::passes {
@@ -105,6 +106,18 @@ bool repeats_along_rows(const Instruction& broadcast) {
   return last >= 0;
 }
 
+// What a kernel stores for one of its results, of an update as it is made: a slice that is written
+// to a stack has a dimension of one more.
+const Shape& stored_shape(const Instruction& root) {
+  if (root.opcode() != Opcode::dynamic_update_slice) return ir::first_leaf(root.shape());
+  const Instruction* made = root.operand(1);
+  while (made->opcode() == Opcode::reshape &&
+         ir::differ_in_ones_only(made->shape().dims(), made->operand(0)->shape().dims())) {
+    made = made->operand(0);
+  }
+  return made->shape();
+}
+
 // Goes over the members from the roots to the inputs and works out, for every value, by how many
 // different index expressions it is read and how often it is computed for each. Members come users
 // before operands, so that all uses of a value are known when its turn comes: `visit` turns them
@@ -183,12 +196,13 @@ class Examiner {
     indexings_.push_back(
         {.epilogue = profile_.is_reduction, .transposed = false, .lanes = !profile_.is_reduction});
     indexings_.push_back({});
-    const Instruction& first = profile_.is_reduction ? *first_reduce_ : *roots_[0];
-    profile_.result_count = element_count(first);
-    profile_.loop_dims =
-        profile_.is_reduction ? first.operand(0)->shape().dims() : first.shape().dims();
+    profile_.result_count =
+        (profile_.is_reduction ? ir::first_leaf(first_reduce_->shape()) : stored_shape(*roots_[0]))
+            .element_count();
+    profile_.loop_dims = profile_.is_reduction ? first_reduce_->operand(0)->shape().dims()
+                                               : stored_shape(*roots_[0]).dims();
     for (const Instruction* root : roots_) {
-      const Shape& shape = ir::first_leaf(root->shape());
+      const Shape& shape = stored_shape(*root);
       const std::int64_t count = shape.element_count();
       if (root->shape().is_tuple()) {
         for (const Shape* leaf : ir::leaves(root->shape())) price_.write(*leaf);
@@ -259,15 +273,18 @@ class Examiner {
     return true;
   }
 
-  // An update in place is all that its kernel makes, and the array that it updates must come from
-  // memory: a member's value would have to be written in full first.
+  // An update in place is what its kernel makes, by itself or with others, and the array that it
+  // updates must come from memory: a member's value would have to be written in full first. Of that
+  // array it reads nothing.
   bool visit_update(const Instruction& update) {
-    if (roots_.size() != 1 || roots_[0] != &update || is_member(*update.operand(0))) {
+    if (profile_.is_reduction || is_member(*update.operand(0)) ||
+        std::find(roots_.begin(), roots_.end(), &update) == roots_.end()) {
       return false;
     }
-    for (int i = 0; i < update.operand_count(); ++i) {
-      use(*update.operand(i), add_indexing({}),
-          static_cast<double>(element_count(*update.operand(i))));
+    use(*update.operand(0), add_indexing({}), 0);
+    use(*update.operand(1), kResults, static_cast<double>(element_count(*update.operand(1))));
+    for (int i = 2; i < update.operand_count(); ++i) {
+      use(*update.operand(i), add_indexing({.lanes = false}), 1);
     }
     return true;
   }

@@ -91,6 +91,26 @@ TEST(GpuLoops, LeaveTheCopyOfAnUpdateOutInPlace) {
   EXPECT_EQ(totals.in_place, 1);
 }
 
+TEST(GpuLoops, UpdateSeveralArraysByWhatTheyReplace) {
+  GpuCheck totals;
+  EXPECT_EQ(
+      check_text("f { w = f32[5,9,40] parameter(0)\n m = f32[5,9,40] parameter(1)\n g = f32[9,40] "
+                 "parameter(2)\n i = s32[] parameter(3)\n z = s32[] constant(0)\n"
+                 " wi = f32[1,9,40] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,9,40}\n"
+                 " mi = f32[1,9,40] dynamic-slice(m, i, z, z), dynamic_slice_sizes={1,9,40}\n"
+                 " gi = f32[1,9,40] reshape(g)\n m1 = f32[1,9,40] add(mi, gi)\n"
+                 " w1 = f32[1,9,40] multiply(wi, m1)\n"
+                 " wr = f32[5,9,40] dynamic-update-slice(w, w1, i, z, z)\n"
+                 " mr = f32[5,9,40] dynamic-update-slice(m, m1, i, z, z)\n"
+                 " ROOT r = (f32[5,9,40], f32[5,9,40]) tuple(wr, mr) }\n"
+                 "ENTRY e { w = f32[5,9,40] parameter(0)\n m = f32[5,9,40] parameter(1)\n"
+                 " g = f32[9,40] parameter(2)\n i = s32[] parameter(3)\n ROOT r = (f32[5,9,40], "
+                 "f32[5,9,40]) fusion(w, m, g, i), kind=kLoop, calls=f }",
+                 totals),
+      "");
+  EXPECT_EQ(totals.in_place, 1);
+}
+
 std::string reduce_of(const std::string& dtype, const std::string& dims, const std::string& result,
                       const std::string& reduced, const std::string& op) {
   return "r { x = " + dtype + "[] parameter(0)\n y = " + dtype +
