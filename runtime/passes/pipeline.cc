@@ -91,6 +91,9 @@ const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops 
                              [](ir::Module& module, const KernelSpeeds& speeds) {
                                return recompute_residuals(module, Residuals::carried, speeds);
                              }};
+const PassInfo kSinkReaders = {"sink-readers",
+                               "Computes in loops what is computed of their stacks by elements",
+                               whatever_the_speeds(sink_readers)};
 const PassInfo kAttention = {
     "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
     whatever_the_speeds(recognize_attention)};
@@ -226,6 +229,7 @@ std::span<const PassInfo> all_passes() {
                                      kTurnProducts,
                                      kLayouts,
                                      kResiduals,
+                                     kSinkReaders,
                                      kSliceOperands,
                                      kReduceSingle,
                                      kFuse,
@@ -318,6 +322,8 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
       recompute_residuals(module, options.residuals, options.speeds, options.recomputed_percent));
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSinkReaders, module));
+  if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   // A combined collective keeps all of its operands until the last is there: not for forms that are
   // to need little.
   if (options.fusion == Fusion::full && has_participants(module) &&

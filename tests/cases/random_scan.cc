@@ -43,9 +43,11 @@ struct Counter {
 
 class Writer {
  public:
-  explicit Writer(std::uint64_t seed) : random_(seed) {
+  explicit Writer(std::uint64_t seed) : random_(seed), behind_(seed + (1U << 20)) {
     size_ = random_.between(3, 24);
     if (seed % 5 == 4) size_ = 32;  // products read such slices of a stack where they lie
+    is_thick_ = seed % 7 == 3;      // what reads such stacks goes into the loop
+    if (is_thick_) size_ = 64;
     rounds_ = random_.between(2, 7);
     if (rounds_ >= 6) rounds_ += random_.between(0, 13);
     array_ = fmt::format("f32[{0},{0}]", size_);
@@ -54,19 +56,31 @@ class Writer {
   }
 
   std::string run() {
-    std::string text = "HloModule scan\n";
+    std::string text;
     const bool nested = random_.chance(0.3);
     if (nested) text += pair_of_loops("inner_", "");
     text += pair_of_loops("", nested ? "inner_" : "");
+    const bool in_a_loop = behind_.chance(0.4);
+    if (in_a_loop) text += loop_of_updates();
     text += fmt::format(
         "ENTRY e {{\n  x = {0} parameter(0)\n  w = {1} parameter(1)\n  v = {0} parameter(2)\n"
-        "  g = {0} parameter(3)\n",
-        array_, stack_);
+        "  g = {0} parameter(3)\n  momentum = {1} parameter(4)\n  rate = f32[] parameter(5)\n"
+        "  rates = f32[{2}] parameter(6)\n",
+        array_, stack_, rounds_);
     text += call("", "x", "w", "v", "g");
-    return text +
-           fmt::format(
-               "  ROOT r = ({0}, {0}, {1}) tuple(forward_y, backward_d, backward_grads)\n}}\n",
-               array_, stack_);
+    text += in_a_loop ? call_of_updates() : optimizer();
+    const bool is_donated = behind_.chance(0.7);
+    text += fmt::format("  ROOT r = ({0}, {0}, {1}, {1}", array_, stack_);
+    const bool gives_gradients = behind_.chance(0.2);
+    text += gives_gradients ? fmt::format(", {}", stack_) : "";
+    text += ") tuple(forward_y, backward_d, updated, moved";
+    text += gives_gradients ? ", backward_grads" : "";
+    text += ")\n}\n";
+    return fmt::format("HloModule scan{}\n",
+                       is_donated ? ", input_output_alias={ {2}: (1, {}, may-alias), "
+                                    "{3}: (4, {}, may-alias) }"
+                                  : "") +
+           text;
   }
 
  private:
@@ -97,8 +111,16 @@ class Writer {
         case 3:
           text += fmt::format(
               "  {0}p = {1} dot({2}, {3}), lhs_contracting_dims={{1}}, "
-              "rhs_contracting_dims={{0}}\n  {0} = {1} tanh({0}p)\n",
+              "rhs_contracting_dims={{0}}\n",
               id, array_, a, b);
+          if (is_thick_) {
+            text += fmt::format(
+                "  {0}c = f32[] constant(0.05)\n  {0}d = {1} broadcast({0}c), dimensions={{}}\n"
+                "  {0} = {1} multiply({0}p, {0}d)\n",
+                id, array_);
+          } else {
+            text += fmt::format("  {0} = {1} tanh({0}p)\n", id, array_);
+          }
           break;
         case 4:
           text += fmt::format("  {} = {} transpose({}), dimensions={{1,0}}\n", id, array_, a);
@@ -112,6 +134,10 @@ class Writer {
               id, array_, size_, a);
           break;
         case 6:
+          if (is_thick_) {  // a flipped bit of a half would grow
+            text += fmt::format("  {} = {} sine({})\n", id, array_, a);
+            break;
+          }
           text += fmt::format("  {0}h = bf16[{2},{2}] convert({3})\n  {0} = {1} convert({0}h)\n",
                               id, array_, size_, a);
           break;
@@ -128,6 +154,91 @@ class Writer {
       values.push_back(id);
     }
     return text;
+  }
+
+  // What becomes of weights and momentum by the gradients, all layers at once: `updated`, `moved`.
+  std::string optimizer() {
+    std::string text = fmt::format(
+        "  o_decay = f32[] constant(0.9)\n  o_decays = {0} broadcast(o_decay), dimensions={{}}\n"
+        "  o_kept = {0} multiply(momentum, o_decays)\n",
+        stack_);
+    std::string gradient = "backward_grads";
+    if (behind_.chance(0.3)) {
+      text += fmt::format("  o_bent = {} tanh({})\n", stack_, gradient);
+      gradient = "o_bent";
+    }
+    if (behind_.chance(0.3)) {  // of what every layer has
+      text += fmt::format(
+          "  o_bias = {0} broadcast(v), dimensions={{1,2}}\n  o_biased = {0} add({1}, o_bias)\n",
+          stack_, gradient);
+      gradient = "o_biased";
+    }
+    if (behind_.chance(0.2)) {  // of all layers together
+      text += fmt::format(
+          "  o_low = f32[] constant(-1e9)\n  o_all = f32[] reduce({1}, o_low), "
+          "dimensions={{0,1,2}}, to_apply=largest\n  o_norm = {0} broadcast(o_all), "
+          "dimensions={{}}\n  o_clipped = {0} minimum({1}, o_norm)\n",
+          stack_, gradient);
+      gradient = "o_clipped";
+    }
+    std::string rate = "rate";
+    if (behind_.chance(0.3)) {
+      text += "  o_rate = f32[] tanh(rate)\n";
+      rate = "o_rate";
+    }
+    if (behind_.chance(0.2)) {  // of each layer
+      text += fmt::format("  o_rates = {} broadcast(rates), dimensions={{0}}\n", stack_);
+    } else {
+      text += fmt::format("  o_rates = {} broadcast({}), dimensions={{}}\n", stack_, rate);
+    }
+    return text + fmt::format(
+                      "  moved = {0} add(o_kept, {1})\n  o_step = {0} multiply(moved, o_rates)\n"
+                      "  updated = {0} subtract(w, o_step)\n",
+                      stack_, gradient);
+  }
+
+  // A loop that changes slices of weights and momentum by those of the gradients, in place or,
+  // where what is read is not what is replaced, not.
+  std::string loop_of_updates() {
+    const std::string state = fmt::format("(s32[], {0}, {0}, {0}, {1}, f32[])", stack_, array_);
+    updates_ = {behind_.between(-3, 3), behind_.between(1, 2), behind_.chance(0.3)};
+    std::string text = updates_.condition(state, "updates_more", rounds_);
+    text += fmt::format(
+        "updates {{\n  s = {0} parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  w = {1} get-tuple-element(s), index=1\n  m = {1} get-tuple-element(s), index=2\n"
+        "  grads = {1} get-tuple-element(s), index=3\n  v = {2} get-tuple-element(s), index=4\n"
+        "  rate = f32[] get-tuple-element(s), index=5\n",
+        state, stack_, array_);
+    text += updates_.lines(rounds_);
+    text += "  one = s32[] constant(1)\n  beside = s32[] add(at, one)\n";
+    const std::string other = behind_.chance(0.3) ? "beside" : "at";
+    text += slice_of("grads", "gi") + slice_of("m", "mi") + slice_of("w", "wi");
+    text += fmt::format("  rates = {0} broadcast(rate), dimensions={{}}\n", array_);
+    if (behind_.chance(0.2)) {  // read at another place than it is written
+      text += fmt::format("  turned = {0} transpose(wi), dimensions={{1,0}}\n", array_);
+    } else {
+      text += fmt::format("  turned = {0} cosine(wi)\n", array_);
+    }
+    return text + fmt::format(
+                      "  mv = {0} multiply(mi, v)\n  mg = {0} add(mv, gi)\n"
+                      "  mt = {0} tanh(mg)\n  step = {0} multiply(mt, rates)\n"
+                      "  wn = {0} subtract(turned, step)\n  wr = {1} reshape(wn)\n"
+                      "  mr = {1} reshape(mt)\n"
+                      "  w2 = {2} dynamic-update-slice(w, wr, {3}, zero, zero)\n"
+                      "  m2 = {2} dynamic-update-slice(m, mr, at, zero, zero)\n"
+                      "  ROOT t = {4} tuple(next, w2, m2, grads, v, rate)\n}}\n",
+                      array_, slice_, stack_, other, state);
+  }
+
+  std::string call_of_updates() const {
+    const std::string state = fmt::format("(s32[], {0}, {0}, {0}, {1}, f32[])", stack_, array_);
+    return fmt::format(
+        "  u_start = s32[] constant({0})\n"
+        "  u_state = {1} tuple(u_start, w, momentum, backward_grads, v, rate)\n"
+        "  u_loop = {1} while(u_state), condition=updates_more, body=updates\n"
+        "  updated = {2} get-tuple-element(u_loop), index=1\n"
+        "  moved = {2} get-tuple-element(u_loop), index=2\n",
+        updates_.start, state, stack_);
   }
 
   std::string slice_of(const std::string& stack, const std::string& name) {
@@ -248,13 +359,15 @@ class Writer {
   }
 
   Random random_;
+  Random behind_;  // of what comes behind the pair of loops
+  bool is_thick_ = false;
   std::int64_t size_ = 0, rounds_ = 0;
   std::string array_, stack_, slice_;
   bool has_reducer_ = false;
   // Of the outer pair, and of the inner one, by the length of its prefix.
   std::map<std::size_t, int> residuals_;
   std::map<std::size_t, std::pair<Counter, Counter>> counters_;
-  Counter forward_, backward_;
+  Counter forward_, backward_, updates_;
 };
 
 }  // namespace

@@ -309,7 +309,7 @@ TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
 
 TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
   int smaller = 0, more_with_products = 0, split = 0, by_segments = 0;
-  constexpr int kPrograms = 300;
+  constexpr int kPrograms = 200;
   for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
     const auto module = parse_scan(cases::random_scan(seed));
     ASSERT_NE(module, nullptr);

@@ -130,15 +130,20 @@ int LoopState::stack(Instruction* value, Instruction* index, std::int64_t slices
   Instruction* zero = add_to_parent(Opcode::constant, ir::Shape(dtype, {}), {});
   zero->attributes().literal = std::make_shared<ir::Literal>(ir::Shape(dtype, {}));
   const int leaf = add_leaf(add_to_parent(Opcode::broadcast, stacked, {zero}));
-  insert_at_end();
-  Instruction* update =
-      add(Opcode::reshape, ir::Shape(dtype, stacked_dims(value->shape(), 1)), {value});
-  std::vector<Instruction*> operands{element(leaf), update, index};
-  if (value->shape().rank() > 0) {
-    operands.resize(at(3 + value->shape().rank()), add_integer(index->shape().dtype(), 0));
-  }
-  set_result(leaf, add(Opcode::dynamic_update_slice, stacked, std::move(operands)));
+  write_slice(leaf, value, index);
   return leaf;
+}
+
+void LoopState::write_slice(int leaf, Instruction* value, Instruction* index) {
+  insert_at_end();
+  const ir::Shape& shape = value->shape();
+  Instruction* update =
+      add(Opcode::reshape, ir::Shape(shape.dtype(), stacked_dims(shape, 1)), {value});
+  std::vector<Instruction*> operands{element(leaf), update, index};
+  if (shape.rank() > 0) {
+    operands.resize(at(3 + shape.rank()), add_integer(index->shape().dtype(), 0));
+  }
+  set_result(leaf, add(Opcode::dynamic_update_slice, shapes_[at(leaf)], std::move(operands)));
 }
 
 Instruction* LoopState::slice_of(int leaf, Instruction* index, const ir::Shape& shape) {

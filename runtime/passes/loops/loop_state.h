@@ -49,6 +49,8 @@ class LoopState {
   // A leaf more, into which each round writes `value`, an array of the body in row-major order, as
   // slice `index` of `slices` along a first dimension that is added. Behind all of the body.
   int stack(ir::Instruction* value, ir::Instruction* index, std::int64_t slices);
+  // Each round writes `value` as slice `index` of the leaf. Behind all of the body.
+  void write_slice(int leaf, ir::Instruction* value, ir::Instruction* index);
   // Slice `index` of such a leaf, as an array of `shape`.
   ir::Instruction* slice_of(int leaf, ir::Instruction* index, const ir::Shape& shape);
 
