@@ -58,12 +58,21 @@ TEST(SliceOperands, TakesSlicesThatAProductAloneReads) {
             1);
 }
 
-TEST(SliceOperands, LeavesTheOthers) {
-  // Somebody else reads the slice.
+// An optimizer's step of the weights reads them element by element, where they lie as well.
+TEST(SliceOperands, TakesSlicesOfKernelsOfElements) {
   EXPECT_EQ(
       sliced_dots(std::string(kSlice) + "d = f32[64,64] dot(x, layer), lhs_contracting_dims={1}, "
                                         "rhs_contracting_dims={0}\n y = f32[64,64] add(d, layer)"),
-      0);
+      1);
+}
+
+TEST(SliceOperands, LeavesTheOthers) {
+  // Somebody else reads the slice as a whole.
+  EXPECT_EQ(sliced_dots(std::string(kSlice) +
+                        "d = f32[64,64] dot(x, layer), lhs_contracting_dims={1}, "
+                        "rhs_contracting_dims={0}\n turned = f32[64,64] reverse(layer), "
+                        "dimensions={0}\n y = f32[64,64] add(d, turned)"),
+            0);
   // Some columns do not lie side by side.
   EXPECT_EQ(sliced_dots("s = f32[1,64,32] dynamic-slice(w, i, zero, one), "
                         "dynamic_slice_sizes={1,64,32}\n layer = f32[64,32] reshape(s)\n z = "

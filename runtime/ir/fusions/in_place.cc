@@ -115,14 +115,11 @@ bool takes_what_is_updated(const Instruction& slice, const Instruction& update) 
 // Example: w' = dynamic-update-slice(w, dynamic-slice(w, i) - g, i), a round of a loop that goes
 // through the layers of a network: element k of the slice is read, changed and put back.
 bool is_updated_in_place(const Instruction* parameter, const Instruction& update) {
-  if (update.operand(0) != parameter || occurrences(update, parameter) != 1) return false;
-  const std::int64_t count = update.operand(1)->shape().element_count();
-  const Instruction* const root = update.parent()->root();
-  return std::all_of(
-      parameter->users().begin(), parameter->users().end(), [&](const Instruction* user) {
-        return user == &update || (takes_what_is_updated(*user, update) &&
-                                   read_at_stored_index(user, root, count, /*updates=*/true));
-      });
+  return update.operand(0) == parameter && occurrences(update, parameter) == 1 &&
+         std::all_of(parameter->users().begin(), parameter->users().end(),
+                     [&](const Instruction* user) {
+                       return user == &update || reads_what_it_replaces(*user, update);
+                     });
 }
 
 // Parts run in any order and at the same time, so that nothing but the part that writes the buffer
@@ -193,6 +190,12 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
 }
 
 }  // namespace
+
+bool reads_what_it_replaces(const Instruction& slice, const Instruction& update) {
+  return takes_what_is_updated(slice, update) &&
+         read_at_stored_index(&slice, slice.parent()->root(),
+                              update.operand(1)->shape().element_count(), /*updates=*/true);
+}
 
 bool differ_in_ones_only(const Dims& a, const Dims& b) {
   int i = 0, j = 0;

@@ -14,6 +14,10 @@ namespace plimsoll::ir {
 // (updates_at_one_place).
 bool may_reuse_operand(const Instruction& instruction, int operand_leaf, int output_leaf);
 
+// True when `slice` takes what `update` replaces of the same array, and all that is computed of it,
+// element by element, is stored where it was read.
+bool reads_what_it_replaces(const Instruction& slice, const Instruction& update);
+
 // The same dims in the same order, but for those of one element.
 bool differ_in_ones_only(const Dims& a, const Dims& b);
 

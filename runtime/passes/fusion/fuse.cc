@@ -9,6 +9,7 @@
 #include "runtime/base/index.h"
 #include "runtime/base/pointer_map.h"
 #include "runtime/base/pointer_set.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -272,9 +273,23 @@ class VerticalFusion {
     return sum;
   }
 
+  // Whether `instruction` reads the array that the group updates elsewhere than where it is
+  // replaced: the kernel would have to write all of the array to another place.
+  //
+  // Example: y' = dynamic-update-slice(y, 0.5 * dynamic-slice(y, i), i + 1). A kernel of its own
+  // takes the slice.
+  static bool keeps_from_place(const Instruction& instruction, const Instruction& root) {
+    return root.opcode() == Opcode::dynamic_update_slice && &instruction != &root &&
+           contains(instruction.operands(), root.operand(0)) &&
+           !ir::reads_what_it_replaces(instruction, root);
+  }
+
   // The group with `added` as further members; nothing when they can't be.
   std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
     std::vector<Instruction*> members = groups_[at(group)].members;
+    for (const Instruction* instruction : added) {
+      if (keeps_from_place(*instruction, *members[0])) return {};
+    }
     if (fused_size(members) + fused_size(added) > kMaxFusedInstructions) return {};
     const std::int64_t bytes = narrow_ ? bytes_read(members, standing_) : 0;
     members.insert(members.end(), added.begin(), added.end());

@@ -28,13 +28,15 @@ bool is_given(const Instruction& array) {
   return value->opcode() == Opcode::parameter && array.shape().is_array();
 }
 
-// Whether products read `value`, as it is or by views, and nothing else.
+// Whether products read `value`, as it is or by views, and nothing else but kernels of elements, of
+// which the slice becomes a part: an optimizer's step of the weights, say.
 bool is_read_by_products(const Instruction& value) {
   return !value.is_root() && value.control_predecessors().empty() &&
          value.control_successors().empty() &&
          std::all_of(value.users().begin(), value.users().end(), [](const Instruction* user) {
            return (user->opcode() == Opcode::dot && user->operand(0) != user->operand(1)) ||
-                  (ir::is_view(*user) && is_read_by_products(*user));
+                  (ir::is_view(*user) && is_read_by_products(*user)) ||
+                  (ir::is_elementwise(user->opcode()) && !ir::must_materialize(*user));
          });
 }
 
