@@ -144,8 +144,11 @@ Status copy(memory::Budget& budget, void* to, const void* from, std::int64_t byt
   return stream->synchronize();
 }
 
+// After the runs that were handed over, where it would take the room that one of them needs.
 template <typename Attempt>
-auto where_there_is_room(Dispatcher* dispatcher, Attempt&& attempt) {
+auto where_there_is_room(memory::Budget& budget, Dispatcher* dispatcher, std::int64_t bytes,
+                         Attempt&& attempt) {
+  if (dispatcher != nullptr && !budget.admission().has_room_for(bytes)) dispatcher->wait_idle();
   auto made = attempt();
   if (made.ok() || made.status().code() != StatusCode::resource_exhausted) return made;
   if (dispatcher == nullptr || dispatcher->is_idle()) return made;
@@ -161,7 +164,7 @@ Result<std::shared_ptr<Buffer>> borrow(const std::shared_ptr<memory::Budget>& bu
     return budget->admission().book(data, shape.byte_size(), memory::Tag::parameters,
                                     "a borrowed buffer of " + shape.to_string());
   };
-  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(dispatcher, attempt));
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(*budget, dispatcher, shape.byte_size(), attempt));
   return std::make_shared<Buffer>(shape, budget,
                                   make_ready(Storage(std::move(booking), std::move(release))));
 }
@@ -184,7 +187,7 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
     return budget.admission().allocate(shape.byte_size(), memory::Tag::parameters,
                                        "a buffer of " + shape.to_string());
   };
-  return where_there_is_room(dispatcher, attempt);
+  return where_there_is_room(budget, dispatcher, shape.byte_size(), attempt);
 }
 
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,

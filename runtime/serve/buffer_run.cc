@@ -12,6 +12,7 @@
 
 #include "collectives/local.h"
 #include "collectives/membership.h"
+#include "runtime/base/alignment.h"
 #include "runtime/base/fork.h"
 
 namespace plimsoll::executor {
@@ -115,6 +116,7 @@ struct Task {
   std::shared_ptr<Meeting> meeting;  // null: of one participant
   std::int64_t participant = 0;
   bool inherits = false;  // fails because a parameter has failed
+  memory::Announcement announced;
 
   Status run();
   Status add(ProgramRun& run, std::size_t i);
@@ -145,6 +147,7 @@ Status Task::add(ProgramRun& run, std::size_t i) {
 Status Task::run() {
   {
     ProgramRun run(*served, control);
+    run.set_announced(std::move(announced));
     for (std::size_t i = 0; i < parameters.size(); ++i) PLIMSOLL_RETURN_IF_ERROR(add(run, i));
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -167,6 +170,7 @@ Status Task::finish() noexcept {
     status = Status(StatusCode::internal, error.what());
   }
   parameters.clear();
+  announced = {};
   for (ContentMaker& result : results) {
     if (!status.ok() && result.is_pending()) result.fail(status, inherits);
   }
@@ -224,6 +228,30 @@ std::vector<std::shared_ptr<Buffer>> open(Task& task, std::span<Buffer* const> p
   return results;
 }
 
+// Device memory that the run takes besides its parameters.
+std::int64_t need_of(const Task& task) {
+  std::int64_t need = task.served->plans->first().get()->plan().peak_bytes;
+  for (std::size_t i = 0; i < task.parameters.size(); ++i) {
+    const bool is_there =
+        !task.is_on_host[i] && task.served->residency(i) != ParameterResidency::host;
+    if (is_there) need -= aligned_bytes(task.served->parameters[i].shape.byte_size());
+  }
+  return std::max<std::int64_t>(0, need);
+}
+
+// A run that is handed over holds its parameters until its turn comes, and so do those behind it: a
+// caller who runs ahead would fill the memory with arguments that the run before them needs. So where
+// there is no room for the run beside all others that were handed over, those end first.
+//
+// Example: a training loop that waits for no step. While one step runs, the next batch is brought,
+// and its step is handed over when that fits; the batch after it waits for the first step.
+void announce(Task& task, buffers::Dispatcher& dispatcher) {
+  memory::Admission& admission = task.served->budget->admission();
+  const std::int64_t need = need_of(task);
+  if (!admission.has_room_for(need)) dispatcher.wait_idle();
+  task.announced = admission.announce(need);
+}
+
 bool runs_here(RunMode mode, const Task& task, const buffers::Dispatcher& dispatcher) {
   if (mode != RunMode::automatic) return mode == RunMode::synchronous;
   const bool is_short =
@@ -242,8 +270,10 @@ Result<std::vector<std::shared_ptr<Buffer>>> run_on_buffers(
                             prepare(served, parameters, options.keep));
   task->control = std::move(options.control);
   task->done = std::move(options.done);
+  const bool is_handed_over = !runs_here(options.mode, *task, dispatcher);
+  if (is_handed_over) announce(*task, dispatcher);
   std::vector<std::shared_ptr<Buffer>> results = open(*task, parameters);
-  if (!runs_here(options.mode, *task, dispatcher)) {
+  if (is_handed_over) {
     dispatcher.submit([task] { (void)task->finish(); });
     return results;
   }
@@ -277,6 +307,7 @@ Result<std::vector<std::vector<std::shared_ptr<Buffer>>>> run_on_buffers_togethe
     (*task)->control.communicator = &meeting->group.communicator((*task)->participant);
     tasks.push_back(std::move(*task));
   }
+  for (std::size_t p = 0; p < parts.size(); ++p) announce(*tasks[p], *parts[p].dispatcher);
   std::vector<std::vector<std::shared_ptr<Buffer>>> results;
   for (std::size_t p = 0; p < parts.size(); ++p) {
     results.push_back(open(*tasks[p], parts[p].parameters));

@@ -82,6 +82,7 @@ Status ProgramRun::launch() {
   PLIMSOLL_ASSIGN_OR_RETURN(stream_, served_.budget->device().create_stream());
   PLIMSOLL_ASSIGN_OR_RETURN(entry_,
                             served_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
+  announced_ = {};
   for (const Staged& one : staged_) PLIMSOLL_RETURN_IF_ERROR(bring(one.parameter, one.kind));
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < served_.results.size(); ++i) {

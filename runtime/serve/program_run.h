@@ -40,6 +40,9 @@ class ProgramRun {
   // or a result's.
   void add_donated(memory::Allocation memory);
 
+  // What this run was announced with, which ends when it is let in.
+  void set_announced(memory::Announcement announced) { announced_ = std::move(announced); }
+
   // Of what was added.
   std::int64_t bound_bytes() const { return bound_bytes_; }
 
@@ -69,6 +72,7 @@ class ProgramRun {
   std::deque<std::vector<std::byte>> truths_;  // instead of those that were neither 0 nor 1
   std::int64_t bound_bytes_ = 0;
   std::vector<memory::Allocation> donated_;  // by parameter; empty when none is
+  memory::Announcement announced_;
   SharedPlans::Entry entry_;
   std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
   std::vector<buffers::HostMemory> host_results_;   // by result; empty: none are on the host

@@ -60,6 +60,28 @@ void Admitted::end() {
   admission->end(std::exchange(tiers_, {}));
 }
 
+Announcement& Announcement::operator=(Announcement&& other) noexcept {
+  std::swap(budget_, other.budget_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Announcement::~Announcement() {
+  if (budget_ != nullptr) budget_->admission().announced_ -= bytes_;
+}
+
+Announcement Admission::announce(std::int64_t bytes) {
+  Announcement made;
+  made.budget_ = budget_.shared_from_this();
+  made.bytes_ = bytes;
+  announced_ += bytes;
+  return made;
+}
+
+bool Admission::has_room_for(std::int64_t bytes) const {
+  return bytes <= budget_.available() - announced_;
+}
+
 BytesPerSpace Admission::available() const {
   const Tiers& tiers = budget_.tiers();
   BytesPerSpace available;

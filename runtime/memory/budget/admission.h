@@ -4,8 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/cancellation.h"
@@ -70,6 +72,21 @@ class Admitted {
   std::int64_t passed_ = 0, order_ = 0;
 };
 
+// Device memory that a run which was handed to another thread will ask for when its turn comes: it
+// is counted until this goes, so that whoever brings arguments of later runs leaves it that room.
+class Announcement {
+ public:
+  Announcement() = default;
+  Announcement(Announcement&& other) noexcept { *this = std::move(other); }
+  Announcement& operator=(Announcement&& other) noexcept;
+  ~Announcement();
+
+ private:
+  friend class Admission;
+  std::shared_ptr<Budget> budget_;  // null: nothing is announced
+  std::int64_t bytes_ = 0;
+};
+
 struct AdmissionStatistics {
   std::int64_t running = 0, waiting = 0;  // now
   std::int64_t admitted = 0;              // all, and of these
@@ -107,6 +124,10 @@ class Admission {
   // Counts memory that is the caller's (Reservation::book), and waits likewise.
   Result<Allocation> book(void* data, std::int64_t bytes, Tag tag, std::string_view what);
 
+  Announcement announce(std::int64_t bytes);
+  // Whether so much device memory is free now beside all that is announced.
+  bool has_room_for(std::int64_t bytes) const;
+
   AdmissionStatistics statistics() const;
 
   // There may be room that was not there before, or a limit has changed. Costs next to nothing
@@ -115,6 +136,7 @@ class Admission {
 
  private:
   friend class Admitted;
+  friend class Announcement;
   enum class State : std::uint8_t { waiting, admitted, refused };
   struct Ticket {
     Applicant* applicant = nullptr;
@@ -142,6 +164,7 @@ class Admission {
 
   Budget& budget_;
   std::atomic<std::int64_t> waiting_{0};
+  std::atomic<std::int64_t> announced_{0};  // bytes
   mutable std::mutex mutex_;        // taken before the budget's; guards what follows
   std::vector<Ticket*> queue_;      // that wait; oldest first
   PerTier<std::int64_t> promised_;  // to runs that have not taken it yet
