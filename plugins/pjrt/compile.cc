@@ -13,6 +13,10 @@
 namespace plimsoll::pjrt {
 namespace {
 
+// The custom calls' target (plugins/jax/jax_plugins/plimsoll/callbacks.py), which stands in the
+// text and among the strings of a serialized program as it is.
+constexpr std::string_view kPythonCallback = "plimsoll_python_callback";
+
 using namespace abi;
 
 std::string hex(std::uint64_t value) {
@@ -162,6 +166,7 @@ Error* compile(Client& client, std::string_view program, std::string_view option
   PLIMSOLL_PJRT_RETURN_IF_ERROR(create_within(program, read, *made));
   PLIMSOLL_PJRT_RETURN_IF_ERROR(describe(*made));
   made->program = program;
+  made->calls_python = program.find(kPythonCallback) != std::string_view::npos;
   made->compile_options = options;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(write_signature(*made, made->signature));
   made->fingerprint =

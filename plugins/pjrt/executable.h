@@ -26,6 +26,7 @@ struct CompiledProgram {
   std::string name, fingerprint;
   std::string program, compile_options;  // what it was made from
   std::string signature;                 // signature.h
+  bool calls_python = false;             // plugins/jax/jax_plugins/plimsoll/callbacks.py
   std::size_t parameter_count = 0;
   // Of the results; dims of all of them, one after the other.
   std::vector<abi::ElementType> types;

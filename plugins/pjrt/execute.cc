@@ -78,7 +78,7 @@ Error* execute(LoadedExecutable_Execute_Args& args) {
   options.keep = kept.empty() ? nullptr : kept.data();
   std::shared_ptr<Moment> ended;
   std::unique_ptr<std::shared_ptr<Moment>> user;
-  if (args.device_complete_events != nullptr) {
+  if (args.device_complete_events != nullptr || program.calls_python) {
     ended = make_moment();
     user = std::make_unique<std::shared_ptr<Moment>>(ended);
     options.done = end_moment;
@@ -91,11 +91,16 @@ Error* execute(LoadedExecutable_Execute_Args& args) {
           : plm_executable_run_buffers_together(executables.data(), devices, parameters.data(),
                                                 args.num_args, results.data(), count, &options)));
   (void)user.release();
+  // What functions of Python say has been said when the call returns, as on XLA's CPU backend. Its
+  // error is the results'.
+  if (program.calls_python) const std::unique_ptr<Error, DestroyError> error(ended->wait());
   for (std::size_t d = 0; d < devices; ++d) {
     for (std::size_t i = 0; i < count; ++i) {
       args.output_lists[d][i] = new Buffer(program.devices[d], made[d][i]);
     }
-    if (ended != nullptr) args.device_complete_events[d] = make_event(ended);
+    if (args.device_complete_events != nullptr) {
+      args.device_complete_events[d] = make_event(ended);
+    }
   }
   return nullptr;
 }

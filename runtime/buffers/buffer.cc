@@ -164,7 +164,8 @@ Result<std::shared_ptr<Buffer>> borrow(const std::shared_ptr<memory::Budget>& bu
     return budget->admission().book(data, shape.byte_size(), memory::Tag::parameters,
                                     "a borrowed buffer of " + shape.to_string());
   };
-  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(*budget, dispatcher, shape.byte_size(), attempt));
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking,
+                            where_there_is_room(*budget, dispatcher, shape.byte_size(), attempt));
   return std::make_shared<Buffer>(shape, budget,
                                   make_ready(Storage(std::move(booking), std::move(release))));
 }

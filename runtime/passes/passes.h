@@ -106,8 +106,8 @@ Result<bool> reduce_single(ir::Module& module);
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
 // Products read slices of what their computation is given where they lie (fusions of
-// ir/fusions/sliced_operands.h), where products alone read them, and kernels of elements, which take
-// slices themselves: no slice is copied.
+// ir/fusions/sliced_operands.h), where products alone read them, and kernels of elements, which
+// take slices themselves: no slice is copied.
 Result<bool> slice_operands(ir::Module& module);
 // The same, but for what would have a kernel read more bytes than single operations do.
 Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds = {});

@@ -240,8 +240,8 @@ std::int64_t need_of(const Task& task) {
 }
 
 // A run that is handed over holds its parameters until its turn comes, and so do those behind it: a
-// caller who runs ahead would fill the memory with arguments that the run before them needs. So where
-// there is no room for the run beside all others that were handed over, those end first.
+// caller who runs ahead would fill the memory with arguments that the run before them needs. So
+// where there is no room for the run beside all others that were handed over, those end first.
 //
 // Example: a training loop that waits for no step. While one step runs, the next batch is brought,
 // and its step is handed over when that fits; the batch after it waits for the first step.

@@ -213,9 +213,12 @@ TEST(Fuse, UpdateStaysTheRootOnAnOperandFromOutside) {
 
 TEST(Fuse, UpdateReadsWhatItReplacesAndNothingElseOfItsArray) {
   const auto update = [](const std::string& from) {
-    return fused("x = f32[64] parameter(0)\n i = s32[] parameter(1)\n j = s32[] parameter(2)\n"
-                 "s = f32[4] " + from + ", dynamic_slice_sizes={4}\n n = f32[4] negate(s)\n"
-                 "ROOT r = f32[64] dynamic-update-slice(x, n, i)");
+    return fused(
+        "x = f32[64] parameter(0)\n i = s32[] parameter(1)\n j = s32[] parameter(2)\n"
+        "s = f32[4] " +
+        from +
+        ", dynamic_slice_sizes={4}\n n = f32[4] negate(s)\n"
+        "ROOT r = f32[64] dynamic-update-slice(x, n, i)");
   };
   EXPECT_EQ(update("dynamic-slice(x, i)"),
             "fusion{dynamic-update-slice(p0, negate(dynamic-slice(p0, p1)), p1)}(p0, p1)");

@@ -250,6 +250,30 @@ print(float(result.sum()), hits)
     assert run() == (first, 2)
 
 
+def test_effects_are_over_when_the_call_returns():
+    program = """
+import jax, jax.numpy as jnp
+
+seen = []
+def body(i, x):
+    jax.debug.callback(seen.append, i)
+    return jnp.tanh(x @ x)
+
+f = jax.jit(lambda x: jax.lax.fori_loop(0, 5, body, x))
+for _ in range(3):
+    f(jnp.eye(300))
+    print(len(seen))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "5\n10\n15\n"
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_failed_effect_raises_from_one_wait(ordered):
     program = f"""

@@ -165,9 +165,9 @@ class Admission {
   Budget& budget_;
   std::atomic<std::int64_t> waiting_{0};
   std::atomic<std::int64_t> announced_{0};  // bytes
-  mutable std::mutex mutex_;        // taken before the budget's; guards what follows
-  std::vector<Ticket*> queue_;      // that wait; oldest first
-  PerTier<std::int64_t> promised_;  // to runs that have not taken it yet
+  mutable std::mutex mutex_;                // taken before the budget's; guards what follows
+  std::vector<Ticket*> queue_;              // that wait; oldest first
+  PerTier<std::int64_t> promised_;          // to runs that have not taken it yet
   AdmissionStatistics statistics_;
 };
 

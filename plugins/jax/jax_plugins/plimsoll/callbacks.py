@@ -20,7 +20,7 @@ import jax._src.callback as jax_callback
 import numpy as np
 from jax._src import core, dispatch
 
-TARGET = "plimsoll_python_callback"
+TARGET = "plimsoll_python_callback"  # by which the plugin knows programs that call Python
 _INTERNAL, _NOT_FOUND = 13, 5  # plm_status_code
 
 
