@@ -147,6 +147,11 @@ LOOPS = [
         "loop, scan of scalars 20000", lambda x: lax.scan(lambda h, t: (0.9 * h + t, h), 0.0, x)[1], lambda: (floats(20000),)
     ),
     operation(
+        "loop, elements set one by one 20000",
+        lambda v: lax.fori_loop(1, 20000, lambda i, y: y.at[i].set(0.5 * y[i - 1] + y[i]), v),
+        lambda: (floats(20000),),
+    ),
+    operation(
         "loop, 12 layers of one row", layers, lambda: (floats(1, 256), floats(12, 256, 1024), floats(12, 1024, 256))
     ),
     operation(

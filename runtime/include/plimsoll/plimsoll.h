@@ -1018,9 +1018,9 @@ typedef enum plm_run_mode PLM_ENUM_TYPE {
   PLM_RUN_SYNCHRONOUS = 0,   // returns when the results are ready
   PLM_RUN_ASYNCHRONOUS = 1,  // returns at once, or once the runs before it have ended where there
                              // is no room for it beside them; one context's go in the calls' order
-  PLM_RUN_AUTOMATIC = 2,  // as SYNCHRONOUS where nothing has to be waited for and the run is
-                          // expected to take less than handing it over pays for (errors come by
-                          // the results all the same), else as ASYNCHRONOUS
+  PLM_RUN_AUTOMATIC = 2,     // as SYNCHRONOUS where nothing has to be waited for and the run is
+                             // expected to take less than handing it over pays for (errors come by
+                             // the results all the same), else as ASYNCHRONOUS
 } plm_run_mode;
 
 typedef struct plm_buffer_run_options {

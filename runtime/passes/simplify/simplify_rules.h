@@ -13,6 +13,8 @@ ir::Instruction* simplify_logic(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_conversion(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_movement(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_slicing(Rewriter& rewriter, ir::Instruction& at);
+// Scatters of one window as updates of a slice.
+ir::Instruction* simplify_scatter(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_windows(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_products(Rewriter& rewriter, ir::Instruction& at);
 // Conditionals between cheap computations of elements as selects.
