@@ -129,8 +129,8 @@ bool has_loops(const ir::Module& module);
 Result<bool> sink_invariants(ir::Module& module);
 // What is computed element by element of what a loop stacks slice by slice, such as an optimizer's
 // step of the gradients of scanned layers, is computed in the loop's rounds, and the stacks are
-// gone, where that makes the loop's state smaller: results are written slice by slice where the
-// arguments lay that they replace.
+// gone, where that makes the loop's state smaller: results, stacks that stay among them, are
+// written slice by slice where the arguments lay that they replace.
 Result<bool> sink_readers(ir::Module& module);
 // A spread constant that a loop starts from and changes, and that others read, too, is made for
 // that loop alone: it works in the place of what it starts from, which else would be a copy. What

@@ -116,6 +116,23 @@ TEST(SinkReaders, ResultsAreWrittenWhereTheCallerWantsThem) {
             2);
 }
 
+// Gradients that are the result, in the place of weights that are given away for them.
+TEST(SinkReaders, StacksAreWrittenOverWhatTheLoopHasRead) {
+  constexpr char kOne[] = ", input_output_alias={ {0}: (0, {}, may-alias) }";
+  EXPECT_EQ(stacks_after(step("", kOne, "(f32[8,64,64]) tuple(g)")), 1);
+  // Read behind the loop as well.
+  EXPECT_EQ(stacks_after(step("  low = f32[] constant(0)\n  all = f32[] reduce(g, low), "
+                              "dimensions={0,1,2}, to_apply=largest\n",
+                              kOne, "(f32[8,64,64], f32[]) tuple(g, all)")),
+            1);
+  // The weights are wanted once more.
+  const auto module = parse(step("  more = f32[8,64,64] add(g, w)\n", kOne,
+                                 "(f32[8,64,64], f32[8,64,64]) tuple(g, more)"));
+  const auto changed = sink_readers(*module);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
+}
+
 // Each of these keeps the gradients of all layers.
 TEST(SinkReaders, WhatNeedsAllOfAStackStaysBehindTheLoop) {
   const std::string clipped = cases::replace_all(kMomentum, "add(kept, g)", "add(kept, clipped)");

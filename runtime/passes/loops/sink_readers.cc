@@ -46,7 +46,8 @@ std::vector<Instruction*> elements_of(const Instruction& loop, int leaf) {
 // by element, from them and from what is there before the loop. All of that can be computed in the
 // rounds instead, a slice at a time, so that the stacks need not be; its results are stacked in
 // their place, or, where such a result takes over the place of an array of which the loop reads
-// nothing but the same slices, written there.
+// nothing but the same slices, written there. So is a stack that stays: the gradients of donated
+// weights that are a program's results lie where the weights did.
 //
 // Example: the gradient of a network whose layers are scanned, and the step of an optimizer,
 //   g = scan of backward; m' = 0.9 m + g; w' = w - 0.1 m'
@@ -61,19 +62,23 @@ class Sinking {
     if (stacks_.empty()) return false;
     find_dependents();
     choose_readers();
-    if (readers_.empty()) return false;
     find_operands();
+    find_results();
     find_places();
-    if (!saves_bytes()) return false;
+    if (results_.empty() || !saves_bytes()) return false;
     rewrite();
     return true;
   }
 
  private:
+  struct Stack {
+    Instruction* element;       // that is taken of the loop
+    const Instruction* update;  // what writes a slice in the body
+  };
   // What becomes a slice of it in each round.
   struct Place {
     int leaf = -1;                        // of the loop's state: -1 as long as it is not there
-    const Instruction* result = nullptr;  // the reader whose result takes its place
+    const Instruction* result = nullptr;  // what takes its place
   };
 
   // -- what is sunk
@@ -90,7 +95,8 @@ class Sinking {
       const Instruction* const update = access->by.front();
       if (update->opcode() != Opcode::dynamic_update_slice) continue;
       if (stacks_.empty()) access_ = *access;
-      stacks_.emplace(elements[0], update);
+      given_.push_back({elements[0], update});
+      stacks_.insert(elements[0]);
     }
   }
 
@@ -143,7 +149,7 @@ class Sinking {
     for (bool changed = true; changed;) {
       changed = false;
       for (auto it = stacks_.begin(); it != stacks_.end();) {
-        const auto& users = it->first->users();
+        const auto& users = (*it)->users();
         const bool goes =
             !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* user) {
               return readers_.contains(user);
@@ -215,14 +221,17 @@ class Sinking {
 
   // -- where results are written
 
-  void find_places() {
-    const std::unordered_set<const Instruction*> before = scheduled_before();
+  void find_results() {
     for (Instruction* reader : order_) {
       const bool is_result =
           std::any_of(reader->users().begin(), reader->users().end(),
                       [&](const Instruction* user) { return !readers_.contains(user); });
       if (is_result || reader->is_root()) results_.push_back(reader);
     }
+  }
+
+  void find_places() {
+    const std::unordered_set<const Instruction*> before = scheduled_before();
     for (Instruction* array : in_places_) {
       Place& place = places_.at(array);
       const auto leaf = leaf_of(*array);
@@ -230,12 +239,24 @@ class Sinking {
       place.leaf = *leaf;
       if (!is_last_read(*array, before)) continue;
       for (Instruction* result : results_) {
-        if (result->shape() == array->shape() && !takes_over_.contains(result) &&
-            may_take_over(*array, *result)) {
+        if (!takes_over_.contains(result) && may_take_over(*array, *result)) {
           place.result = result;
           takes_over_.emplace(result, array);
           break;
         }
+      }
+    }
+    // A stack that stays may do so in the place of an argument that the loop has read.
+    for (Instruction* array : loop_.operand(0)->operands()) {
+      if (!is_argument(*array) || places_.contains(array)) continue;
+      for (const auto& [element, update] : given_) {
+        if (stacks_.contains(element) || !may_take_over(*array, *element)) continue;
+        const auto leaf = leaf_of(*array);
+        if (!leaf || !is_last_read(*array, before)) break;
+        places_.emplace(array, Place{*leaf, element});
+        results_.push_back(element);
+        takes_over_.emplace(element, array);
+        break;
       }
     }
   }
@@ -280,6 +301,7 @@ class Sinking {
   // caller gave it away for that result; of what an outer loop carries, where it is carried on as
   // that.
   bool may_take_over(const Instruction& array, const Instruction& result) const {
+    if (!(result.shape() == array.shape())) return false;
     const Instruction* source = &array;
     std::vector<std::int64_t> path;
     for (; source->opcode() == Opcode::get_tuple_element; source = source->operand(0)) {
@@ -308,7 +330,10 @@ class Sinking {
   // While the loop runs. What is computed of nothing but arguments might else come behind it.
   bool saves_bytes() const {
     std::int64_t gone = 0, more = 0;
-    for (const auto& [element, update] : stacks_) gone += element->shape().byte_size();
+    for (const auto& [element, update] : given_) {
+      const bool stays = !stacks_.contains(element) && !takes_over_.contains(element);
+      if (!stays) gone += element->shape().byte_size();
+    }
     for (const Instruction* result : results_) {
       if (!takes_over_.contains(result)) more += result->shape().byte_size();
     }
@@ -330,8 +355,8 @@ class Sinking {
     LoopState state(loop_);
     state_ = &state;
     state.insert_at_end();
-    index_ = state.copy_of(*stacks_.begin()->second->operand(2));
-    for (const auto& [element, update] : stacks_) {
+    index_ = state.copy_of(*given_[0].update->operand(2));
+    for (const auto& [element, update] : given_) {
       values_[element] = state.add(Opcode::reshape, slice_shape(element->shape()),
                                    {state.copy_of(*update->operand(1))});
     }
@@ -420,8 +445,9 @@ class Sinking {
 
   Instruction& loop_;
   Computation& parent_;
-  // By the element that is taken of the loop: what writes a slice in the body.
-  std::unordered_map<const Instruction*, const Instruction*> stacks_;
+  std::vector<Stack> given_;  // all that are touched alike
+  // The elements of those that nothing behind the loop needs when its readers are sunk.
+  std::unordered_set<const Instruction*> stacks_;
   ResidualAccess access_;                              // of each of them
   std::unordered_set<const Instruction*> dependents_;  // of the loop
   std::unordered_set<const Instruction*> readers_;     // what is sunk
