@@ -95,7 +95,7 @@ const std::vector<Room>& rooms() {
     folder("jit/graph", {"runtime/ir/interpreter", "runtime/device"});
     folder("jit/keys", {"jit/graph"});
     folder("jit/emit", {"jit/graph"});
-    folder("jit/loops", {"jit/emit"});
+    folder("jit/loops", {"jit/emit", "runtime/ir/fusions"});
     folder("jit/reductions", {"jit/emit"});
     folder("jit/cache", {"jit contract", "jit/graph"});
     folder("jit/native", {"jit contract", "jit/emit", "runtime/ir/text", "runtime/device/cpu"});
