@@ -35,13 +35,22 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {"exp", "exponential", -20, 20}, {"expm1", "exponential-minus-one", -5, 5},
-    {"log", "log", 0.01, 100},       {"log1p", "log-plus-one", -0.9, 10},
-    {"tanh", "tanh", -5, 5},         {"logistic", "logistic", -10, 10},
-    {"sin", "sine", -100, 100},      {"cos", "cosine", -100, 100},
-    {"tan", "tan", -100, 100},       {"erf", "erf", -4, 4},
-    {"cbrt", "cbrt", -100, 100},     {"rsqrt", "rsqrt", 0.01, 100},
-    {"pow", "power", 0.01, 20, 2},   {"atan2", "atan2", 0.01, 20, 2},
+    {"exp", "exponential", -20, 20},
+    {"exp of far below 0", "exponential", -2000, -1000},
+    {"expm1", "exponential-minus-one", -5, 5},
+    {"log", "log", 0.01, 100},
+    {"log1p", "log-plus-one", -0.9, 10},
+    {"tanh", "tanh", -5, 5},
+    {"logistic", "logistic", -10, 10},
+    {"logistic of far below 0", "logistic", -2000, -1000},
+    {"sin", "sine", -100, 100},
+    {"cos", "cosine", -100, 100},
+    {"tan", "tan", -100, 100},
+    {"erf", "erf", -4, 4},
+    {"cbrt", "cbrt", -100, 100},
+    {"rsqrt", "rsqrt", 0.01, 100},
+    {"pow", "power", 0.01, 20, 2},
+    {"atan2", "atan2", 0.01, 20, 2},
 };
 
 // A stretch of `buffer` that begins on a cache line, as buffers of a device do.

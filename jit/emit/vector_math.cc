@@ -96,6 +96,8 @@ EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFun
   return {{&b, result}};
 }
 
+bool underflows_slowly(const Emitted& a) { return !gpu::is_target(*a.builder); }
+
 EmittedF32 times_power(EmittedF32 a, EmittedF32 n) {
   Value* result = avx512::times_power(*a.builder, a.value, n.value);
   return result == nullptr ? math::times_two_powers(a, n) : EmittedF32{{a.builder, result}};

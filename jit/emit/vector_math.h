@@ -215,6 +215,8 @@ inline EmittedF32 narrow(EmittedF64 a) {
   return {{a.builder, a.builder->CreateFPTrunc(a.value, a.as_wide(a.builder->getFloatTy()))}};
 }
 
+// A GPU's arithmetic doesn't.
+bool underflows_slowly(const Emitted& a);
 EmittedF32 times_power(EmittedF32 a, EmittedF32 n);
 EmittedF32 lookup(const float (&table)[16], EmittedI32 i);
 

@@ -238,6 +238,38 @@ TEST(Math, PowAtSpecialValuesIsWhatTheTableOfCSays) {
   }
 }
 
+// f is +0 at x and everywhere below, and more than that right above it.
+template <typename Float>
+void expect_zero_up_to(Float x, Float (*f)(Float)) {
+  const auto bits = [&](Float at) {
+    return std::bit_cast<std::conditional_t<sizeof(Float) == 4, std::uint32_t, std::uint64_t>>(
+        f(at));
+  };
+  constexpr Float kLowest = std::numeric_limits<Float>::lowest();
+  EXPECT_GT(f(std::nextafter(x, Float{0})), 0) << x;
+  for (const Float at : {x, std::nextafter(x, kLowest), Float{-1e9}, kLowest,
+                         -std::numeric_limits<Float>::infinity()}) {
+    EXPECT_EQ(bits(at), 0u) << at;
+  }
+  for (int i = 0; i < 4000; ++i) {
+    const Float at = x - static_cast<Float>(i) * Float{0.125f};
+    EXPECT_EQ(bits(at), 0u) << at;
+  }
+  // Where the functions stop looking at the argument.
+  for (const Float edge : {Float{-104}, Float{-746}, Float{-746.5f}}) {
+    for (const Float at : {edge, std::nextafter(edge, Float{0}), std::nextafter(edge, kLowest)}) {
+      if (at <= x) EXPECT_EQ(bits(at), 0u) << at;
+    }
+  }
+}
+
+TEST(Math, ExponentialsArePlusZeroFromWhereTheyRoundToItDownToMinusInfinity) {
+  expect_zero_up_to<float>(-0x1.9fe36ap+6f, plain<exp>);
+  expect_zero_up_to<float>(-0x1.9e8086p+6f, plain<logistic>);
+  expect_zero_up_to<double>(-0x1.74910d52d3052p+9, plain64<f64::exp>);
+  expect_zero_up_to<double>(-0x1.74910d52d3052p+9, plain64<f64::logistic>);
+}
+
 template <typename Float, typename F>
 double largest_step_down(F f, double at) {
   double largest = 0;

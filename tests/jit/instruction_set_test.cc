@@ -84,6 +84,44 @@ TEST_P(InstructionSet, FunctionsHaveTheirBits) {
   }
 }
 
+TEST_P(InstructionSet, FunctionsThatUnderflowHaveTheirBits) {
+  const double edges[] = {-87.33654,
+                          -0x1.9fe368p+6,
+                          -0x1.9fe36ap+6,
+                          -104,
+                          -0x1.a00002p+6,
+                          -0x1.74910d52d3051p+9,
+                          -0x1.74910d52d3052p+9,
+                          -746,
+                          -0x1.7500000000001p+9,
+                          -746.5,
+                          -1e4,
+                          -1e9,
+                          -std::numeric_limits<double>::infinity(),
+                          std::numeric_limits<double>::quiet_NaN()};
+  cases::Random random(11);
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f64, ir::DType::bf16, ir::DType::f16}) {
+    ir::Literal x(ir::Shape(dtype, {4096 + 7}));
+    ir::Literal two(x.shape());
+    const double most = dtype == ir::DType::f64 ? 800 : 120;
+    for (std::int64_t i = 0; i < x.shape().element_count(); ++i) {
+      const bool is_edge = random.below(3) == 0;
+      const double value = is_edge ? edges[random.below(std::size(edges))] : -most * random.unit();
+      x.set(i, random.below(8) == 0 ? -value : value);
+      two.set(i, random.below(2) == 0 ? 2 : -2);
+    }
+    const std::string shape = x.shape().to_string();
+    for (const char* opcode : {"exponential", "exponential-minus-one", "logistic", "tanh"}) {
+      check_on(
+          "ENTRY e { x = " + shape + " parameter(0)\n ROOT r = " + shape + " " + opcode + "(x) }",
+          {x});
+    }
+    check_on("ENTRY e { y = " + shape + " parameter(0)\n x = " + shape +
+                 " parameter(1)\n ROOT r = " + shape + " power(y, x) }",
+             {two, x});
+  }
+}
+
 TEST_P(InstructionSet, ArithmeticRoundsAndComparesAlike) {
   for (const ir::DType dtype : {ir::DType::bf16, ir::DType::f16, ir::DType::f32}) {
     for (const std::int64_t count : {1, 2, 7, 16, 31, 32, 33, 64, 20011}) {

@@ -16,10 +16,10 @@
 namespace plimsoll::math {
 namespace plain {
 
-// Beyond, 2^t is zero or infinity.
+// Beyond, 2^t is zero or infinity; 2^-254 is a product of zeros, without an underflow.
 template <typename V>
 V limited(const V& t) {
-  return parts::clamped(t, -252.0f, 254.0f);
+  return parts::clamped(t, -254.0f, 254.0f);
 }
 
 template <typename V>

@@ -45,10 +45,10 @@ V logistic(const V& x) {
   // z = 2^n * (power.high + power.low)
   const V rest = fma(r * r, parts::horner(r, parts::kExpSeries), exponent.r.low);
   const auto power = fast_two_sum(one, r + rest);
-  const V scale = times_power(one, exponent.n);
+  const V scale = parts::zero_up_to(exponent.n, -150.0f, times_power(one, exponent.n));
   const auto sum = fast_two_sum(one, power.high * scale);
   const V part = quotient<V>(power, {sum.high, fma(power.low, scale, sum.low)}) * scale;
-  return select(x < like(x, 0.0f), part, one - part);
+  return select(!(x < like(x, 0.0f)), one - part, part);
 }
 
 // |x| + |x| q below 1, 1 + q beyond, with a polynomial q for each of 16 ranges of |x|.

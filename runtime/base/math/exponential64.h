@@ -43,15 +43,20 @@ template <typename W>
 W logistic(const W& x) {
   // With e = exp(-|x|), which cannot overflow: 1 / (1 + e), or e / (1 + e) for negative x.
   const auto exponent = parts::reduce_exponent(parts::clamped(-parts::magnitude(x), -746.0, 0.0));
+  // 2^n in two factors, the second one zero where e is, which takes no underflow.
+  const auto& n = exponent.n;
+  const W scale = parts::power_of_two(n >> 1);
+  const W rest =
+      select(n < like(n, std::int64_t{-1075}), like(x, 0.0), parts::power_of_two(n - (n >> 1)));
   const auto power = parts::exp_near_zero(exponent.r);
   const W one = like(x, 1.0);
   const W zero = like(x, 0.0);
-  const auto sum = fast_two_sum(one, parts::scaled(power.high, exponent.n));
+  const auto sum = fast_two_sum(one, power.high * scale * rest);
   const auto negative = x < zero;
   const W result =
       quotient<W>({select(negative, power.high, one), select(negative, power.low, zero)},
-                  {sum.high, sum.low + parts::scaled(power.low, exponent.n)});
-  return select(negative, parts::scaled(result, exponent.n), result);
+                  {sum.high, sum.low + power.low * scale * rest});
+  return select(negative, result * scale * rest, result);
 }
 
 template <typename W>

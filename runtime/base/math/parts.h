@@ -90,18 +90,36 @@ V clamped(const V& x, float lowest, float highest) {
   return select(below < low, low, below);
 }
 
+// For functions that are +0 from `lowest` down, by an underflow: f is computed of what the first of
+// these gives, and its result handed to the second one. Where an underflow is slow, neither f nor
+// its result has one from `lowest` down. T is V or W.
+template <typename T, typename Number>
+T clamped_to_zero(const T& x, Number lowest, Number highest) {
+  const T high = like(x, highest);
+  const T low = like(x, lowest);
+  const T below = select(x > high, high, x);
+  if (underflows_slowly(x)) return select(!(x <= low), below, like(x, Number{0}));
+  return select(below < low, low, below);
+}
+template <typename T, typename Number>
+T zero_up_to(const T& x, Number lowest, const T& result) {
+  if (!underflows_slowly(x)) return result;
+  return select(!(x <= like(x, lowest)), result, like(x, Number{0}));
+}
+
 // e^x, NaN for NaN: 2^n * e^r with r between -0.307 and 0.387, which is where e^r, and what
 // rounding r costs it, are smallest beside the last place of the result.
 template <typename V>
 V exp(const V& x) {
   static constexpr float kSeries[] = {
       1.0f, 1.0f, 0x1.000004p-1f, 0x1.5554aap-3f, 0x1.5549cep-5f, 0x1.121f84p-7f, 0x1.7913fap-10f};
-  const V limited = clamped(x, -104.0f, 89.0f);
+  constexpr float kLowest = -104;
+  const V limited = clamped_to_zero(x, kLowest, 89.0f);
   const V n = round_even(fma(limited, like(x, 0x1.715476p+0f), like(x, -0.0577f)));
   // The first product leaves an exact difference.
   const V rest = fma(n, like(x, -0x1.62e43p-1f), limited);
   const V r = fma(n, like(x, 0x1.05c61p-29f), rest);
-  return times_power(horner(r, kSeries), n);
+  return zero_up_to(x, kLowest, times_power(horner(r, kSeries), n));
 }
 
 }  // namespace plimsoll::math::parts

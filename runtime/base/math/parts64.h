@@ -30,7 +30,7 @@ W with_sign_of(const W& magnitude, const W& sign) {
                    (bits & like(bits, std::numeric_limits<std::int64_t>::min())));
 }
 
-// 2^n for -1022 <= n <= 1023.
+// 2^n for -1022 <= n <= 1023, zero for -1023.
 template <typename L>
 auto power_of_two(const L& n) {
   return from_bits((n + like(n, std::int64_t{1023})) << 52);
@@ -104,8 +104,14 @@ W exp_of_pair(const W& x, const W& low) {
 // e^x, NaN for NaN.
 template <typename W>
 W exp(const W& x) {
-  const auto exponent = reduce_exponent(clamped(x, -746.0, 710.0));
-  return scaled(exp_near_zero(exponent.r).high, exponent.n);
+  // n is at least -1077, where the bits of the first factor are those of zero, so that there is no
+  // underflow. It is 2^-1022 or more above.
+  const auto exponent = reduce_exponent(clamped(x, -746.5, 710.0));
+  const auto& n = exponent.n;
+  const auto half = n >> 1;
+  const auto moved = like(n, std::int64_t{484});
+  return exp_near_zero(exponent.r).high * power_of_two(half - moved) *
+         power_of_two((n - half) + moved);
 }
 
 // a = 2^exponent * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for positive normal a.

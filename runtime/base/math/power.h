@@ -75,15 +75,17 @@ V pow(const V& x, const V& y) {
   const auto log2 = fma(log, like(f, 0x1.71547652b82fep+1), widen(exponent));
   // Where |y| is 2^60 or more, only whether |x| is above, below or at 1 counts.
   auto power = widen(parts::clamped(y, -0x1p60f, 0x1p60f)) * log2;
-  const auto limit = like(f, 200.0);
-  power = select(power > limit, limit, power);
-  power = select(power < -limit, -limit, power);
+  // From 2^-151 down f32 has zero.
+  constexpr double kLowest = -151;
+  const auto whole_power = power;
+  power = parts::clamped_to_zero(power, kLowest, 200.0);
   // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
   const auto shifted = power + like(f, 0x1.8p52);
   const auto fraction = power - (shifted - like(f, 0x1.8p52));
   const auto scale_bits = bits_of(shifted) << 52;
   const auto scale = from_bits(scale_bits + bits_of(like(f, 1.0)));
-  V result = narrow(fma(fraction * scale, parts::horner(fraction, kExp), scale));
+  V result = narrow(parts::zero_up_to(whole_power, kLowest,
+                                      fma(fraction * scale, parts::horner(fraction, kExp), scale)));
 
   const auto positive_y = y > zero;
   result = select(a == zero, select(positive_y, zero, infinity), result);

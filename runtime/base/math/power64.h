@@ -91,7 +91,10 @@ W pow(const W& x, const W& y) {
   power.low = fma(capped_y, log2.low, power.low);
   const W limit = like(x, 1200.0);
   const auto outside = parts::magnitude(power.high) > limit;
-  power.high = parts::clamped(power.high, -1200.0, 1200.0);
+  // From 2^-1100 down there is zero.
+  constexpr double kLowest = -1100;
+  const W whole_power = power.high;
+  power.high = math::parts::clamped_to_zero(power.high, kLowest, 1200.0);
   power.low = select(outside, zero, power.low);
   const W shifted = power.high + like(x, parts::kRounder);
   const auto bits = bits_of(shifted);
@@ -102,7 +105,8 @@ W pow(const W& x, const W& y) {
   auto r = two_product(fraction, ln2);
   r.low = fma(fraction, like(x, 0x1.abc9e3b39803fp-56), fma(power.low, ln2, r.low));
   r = fast_two_sum(r.high, r.low);
-  W result = parts::scaled(parts::exp_near_zero(r).high, n);
+  W result =
+      math::parts::zero_up_to(whole_power, kLowest, parts::scaled(parts::exp_near_zero(r).high, n));
 
   const W infinity = like(x, parts::kInfinity);
   const auto positive_y = y > zero;

@@ -19,12 +19,13 @@
 //      NaN; !=, true on NaN; select(M,a,b); bits_of(V)->I, bits_of(W)->L; to_float(I)->V;
 //      widen(V)->W, narrow(W)->V; like(V,float)->V, like(W,double)->W, a constant
 //      (the first argument only says where and how wide)
-//   V: times_power(a, n): a * 2^n for a whole n, -252 <= n <= 254, rounded once where 2^-64 < |a| <
+//   V: times_power(a, n): a * 2^n for a whole n, -254 <= n <= 254, rounded once where 2^-64 < |a| <
 //   2^64;
 //      lookup(float[16], I)->V: the number that the lowest four bits of the integer say
 //   W: at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
 //      quick as long as no lane is in M
-//   V, W: in_own_function(name, x, f): f(x), which may use at_lanes
+//   V, W: in_own_function(name, x, f): f(x), which may use at_lanes;
+//      underflows_slowly(a)->bool: arithmetic takes many times as long where it underflows
 //   I, L: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int below the
 //      width; < and == giving M; select(M,a,b); from_bits(I)->V, from_bits(L)->W;
 //      like(I,std::int32_t)->I, like(L,std::int64_t)->L
@@ -191,6 +192,7 @@ V times_two_powers(const V& a, const V& n) {
   const auto whole = bits - like(bits, std::int32_t{0x4b400000});
   const auto half = whole >> 1;
   const auto one = like(bits, std::int32_t{0x3f800000});
+  // The bits of 2^-127 are those of zero.
   return a * from_bits((half << 23) + one) * from_bits(((whole - half) << 23) + one);
 }
 inline ScalarF32 times_power(ScalarF32 a, ScalarF32 n) { return times_two_powers(a, n); }
@@ -207,6 +209,11 @@ struct LaneFunction {
 inline ScalarF64 at_lanes(ScalarMask lanes, ScalarF64 otherwise, const LaneFunction& function,
                           ScalarF64 x) {
   return lanes.value ? ScalarF64{function.function(x.value)} : otherwise;
+}
+
+template <typename T>
+bool underflows_slowly(ScalarFloat<T>) {
+  return true;
 }
 
 template <typename T, typename F>
