@@ -93,7 +93,9 @@ Error* execute(LoadedExecutable_Execute_Args& args) {
   (void)user.release();
   // What functions of Python say has been said when the call returns, as on XLA's CPU backend. Its
   // error is the results'.
-  if (program.calls_python) const std::unique_ptr<Error, DestroyError> error(ended->wait());
+  if (program.calls_python) {
+    const std::unique_ptr<Error, DestroyError> error(ended->wait());
+  }
   for (std::size_t d = 0; d < devices; ++d) {
     for (std::size_t i = 0; i < count; ++i) {
       args.output_lists[d][i] = new Buffer(program.devices[d], made[d][i]);

@@ -153,17 +153,17 @@ TEST(SinkReaders, WhatNeedsAllOfAStackStaysBehindTheLoop) {
   }
 }
 
+// Their place is not free while the loop runs, and new weights beside them take as much as
+// gradients.
 TEST(SinkReaders, WeightsReadLaterAreNotOverwritten) {
-  const std::string again = "  old = f32[8,64,64] negate(w)\n  gap = f32[8,64,64] add(old, w2)\n";
+  const std::string again =
+      "  old = f32[8,64,64] reverse(w), dimensions={0}\n"
+      "  gap = f32[8,64,64] add(old, w2)\n";
   const auto module = parse(step(kMomentum + again, kDonated,
                                  "(f32[8,64,64], f32[8,64,64], f32[8,64,64]) tuple(w2, m2, gap)"));
-  const auto arguments = cases::random_arguments(*module, 3);
-  const auto expected = ir::interpret(*module, arguments);
-  ASSERT_TRUE(sink_readers(*module).ok());
-  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
-  const auto got = ir::interpret(*module, arguments);
-  ASSERT_TRUE(expected.ok() && got.ok());
-  EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  const auto changed = sink_readers(*module);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
 }
 
 TEST(SinkReaders, KeepsTheBitsOfRandomScans) {

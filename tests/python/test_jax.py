@@ -29,6 +29,19 @@ def train(**environment):
     )
 
 
+def printed(program, **environment):
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def trained(**environment):
     done = train(**environment)
     assert done.returncode == 0, done.stderr
@@ -231,15 +244,7 @@ print(float(result.sum()), hits)
     }
 
     def run():
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        total, hits = done.stdout.split()
+        total, hits = printed(program, **environment).split()
         return float(total), int(hits)
 
     first, hits = run()
@@ -264,14 +269,7 @@ for _ in range(3):
     f(jnp.eye(300))
     print(len(seen))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "5\n10\n15\n"
+    assert printed(program) == "5\n10\n15\n"
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -297,14 +295,7 @@ assert g(1.0) == 3
 jax.effects_barrier()
 print(len(seen))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "1\n"
+    assert printed(program) == "1\n"
 
 
 def test_what_ran_out_of_memory_is_named_and_raised_from_the_results():
@@ -322,15 +313,7 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(str(error).split(":")[:2])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PLIMSOLL_MEMORY_LIMIT": "20MiB"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "['RESOURCE_EXHAUSTED', ' running jit_double']\n"
+    assert printed(program, PLIMSOLL_MEMORY_LIMIT="20MiB") == "['RESOURCE_EXHAUSTED', ' running jit_double']\n"
 
 
 def test_arrays_in_host_memory():

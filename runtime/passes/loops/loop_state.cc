@@ -6,6 +6,9 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/dataflow/views.h"
+#include "runtime/passes/loops/residual_pair.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
 
 namespace plimsoll::passes {
 
@@ -32,6 +35,26 @@ const Instruction* handed_on(const Instruction* value) {
     value = loop.operand(0)->operand(element);
   }
   return value;
+}
+
+Result<bool> change_loops(ir::Module& module, const std::function<bool(Instruction&)>& change) {
+  const auto change_one = [&] {
+    const std::vector<Computation*> programs = programs_of(module);
+    for (auto it = programs.rbegin(); it != programs.rend(); ++it) {
+      for (const auto& instruction : (*it)->instructions()) {
+        if (instruction->opcode() != Opcode::while_ || !has_flat_state(*instruction)) continue;
+        if (change(*instruction)) return true;
+      }
+    }
+    return false;
+  };
+  bool changed = false;
+  constexpr int kMostChanges = 256;
+  for (int i = 0; i < kMostChanges && change_one(); ++i) {
+    changed = true;
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+  }
+  return changed;
 }
 
 LoopState::LoopState(Instruction& loop)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -14,6 +16,11 @@ namespace plimsoll::passes {
 // element 2, that is what the loop was given there. So two leaves that started from the same value
 // are seen to be the same, even when one of them came through another loop.
 const ir::Instruction* handed_on(const ir::Instruction* value);
+
+// Offers `change` the loops with a flat state (has_flat_state), the outermost first, so that what
+// moves into one may move further, and again from the start whenever it has changed one, with what
+// died removed. Whether it changed any.
+Result<bool> change_loops(ir::Module& module, const std::function<bool(ir::Instruction&)>& change);
 
 // A copy of a while with a flat state (has_flat_state) that is given more leaves and operations,
 // and takes the place of the original. The original stays, unused, until it is removed.

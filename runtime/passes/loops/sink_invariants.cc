@@ -9,9 +9,7 @@
 #include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/loops/loop_state.h"
-#include "runtime/passes/loops/residual_pair.h"
 #include "runtime/passes/passes.h"
-#include "runtime/passes/rewriter.h"
 
 namespace plimsoll::passes {
 
@@ -117,55 +115,35 @@ class Recipe {
   std::unordered_set<const Instruction*> seen_;
 };
 
-// The outermost loops first, so that what is sunk into them may be sunk further. True when one was
-// changed.
-bool sink_into_one(ir::Module& module) {
-  const std::vector<Computation*> programs = programs_of(module);
-  for (auto it = programs.rbegin(); it != programs.rend(); ++it) {
-    for (const auto& instruction : (*it)->instructions()) {
-      if (instruction->opcode() != Opcode::while_ || !has_flat_state(*instruction)) continue;
-      Recipe::Given given;
-      for (int leaf = 0; leaf < instruction->operand(0)->operand_count(); ++leaf) {
-        if (ir::passes_through(*instruction, leaf)) {
-          given.insert(instruction->operand(0)->operand(leaf));
-        }
-      }
-      std::vector<std::pair<const Instruction*, Recipe>> sunk;
-      for (const Instruction* element : instruction->while_body()->parameters()[0]->users()) {
-        const auto leaf = static_cast<int>(element->attributes().tuple_index);
-        Recipe recipe(given);
-        if (ir::passes_through(*instruction, leaf) && is_read_by_elements(*element) &&
-            recipe.read(*instruction->operand(0)->operand(leaf))) {
-          sunk.emplace_back(element, std::move(recipe));
-        }
-      }
-      if (sunk.empty()) continue;
-      Computation& parent = **it;
-      Instruction* const original = instruction.get();
-      LoopState loop(*original);
-      for (const auto& [element, recipe] : sunk) {
-        Instruction* copy = loop.copy_of(*element);
-        loop.insert_before(*copy);
-        copy->replace_all_uses_with(recipe.repeat(loop));
-      }
-      loop.finish();
-      parent.remove(original);
-      return true;
+bool sink_into(Instruction& original) {
+  Recipe::Given given;
+  for (int leaf = 0; leaf < original.operand(0)->operand_count(); ++leaf) {
+    if (ir::passes_through(original, leaf)) given.insert(original.operand(0)->operand(leaf));
+  }
+  std::vector<std::pair<const Instruction*, Recipe>> sunk;
+  for (const Instruction* element : original.while_body()->parameters()[0]->users()) {
+    const auto leaf = static_cast<int>(element->attributes().tuple_index);
+    Recipe recipe(given);
+    if (ir::passes_through(original, leaf) && is_read_by_elements(*element) &&
+        recipe.read(*original.operand(0)->operand(leaf))) {
+      sunk.emplace_back(element, std::move(recipe));
     }
   }
-  return false;
+  if (sunk.empty()) return false;
+  Computation& parent = *original.parent();
+  LoopState loop(original);
+  for (const auto& [element, recipe] : sunk) {
+    Instruction* copy = loop.copy_of(*element);
+    loop.insert_before(*copy);
+    copy->replace_all_uses_with(recipe.repeat(loop));
+  }
+  loop.finish();
+  parent.remove(&original);
+  return true;
 }
 
 }  // namespace
 
-Result<bool> sink_invariants(ir::Module& module) {
-  bool changed = false;
-  constexpr int kMostLoops = 256;
-  for (int i = 0; i < kMostLoops && sink_into_one(module); ++i) {
-    changed = true;
-    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
-  }
-  return changed;
-}
+Result<bool> sink_invariants(ir::Module& module) { return change_loops(module, sink_into); }
 
 }  // namespace plimsoll::passes

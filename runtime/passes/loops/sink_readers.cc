@@ -15,7 +15,6 @@
 #include "runtime/passes/loops/loop_state.h"
 #include "runtime/passes/loops/residual_pair.h"
 #include "runtime/passes/passes.h"
-#include "runtime/passes/rewriter.h"
 
 namespace plimsoll::passes {
 
@@ -293,7 +292,7 @@ class Sinking {
     if (array.is_root() || loop_.operand(0)->users().size() != 1) return false;
     return std::all_of(array.users().begin(), array.users().end(), [&](const Instruction* user) {
       return user == loop_.operand(0) || readers_.contains(user) || repeated_.contains(user) ||
-             (before.contains(user) && user != loop_.operand(0));
+             before.contains(user);
     });
   }
 
@@ -463,30 +462,14 @@ class Sinking {
   std::unordered_map<const Instruction*, Instruction*> values_;
 };
 
-bool sink_into_one(ir::Module& module) {
-  for (Computation* program : programs_of(module)) {
-    for (const auto& instruction : program->instructions()) {
-      if (instruction->opcode() != Opcode::while_ || !has_flat_state(*instruction)) continue;
-      if (Sinking(*instruction).run()) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<bool> sink_readers(ir::Module& module) {
-  bool changed = false;
   // What comes from the host had better come when the loops are over.
   for (const ir::ArrayMemory memory : ir::parameter_memories(module)) {
     if (memory != ir::ArrayMemory::device) return false;
   }
-  constexpr int kMostLoops = 256;
-  for (int i = 0; i < kMostLoops && sink_into_one(module); ++i) {
-    changed = true;
-    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
-  }
-  return changed;
+  return change_loops(module, [](Instruction& loop) { return Sinking(loop).run(); });
 }
 
 }  // namespace plimsoll::passes
