@@ -398,23 +398,27 @@ void take_turns(const Sizes& sizes) {
   const Communicator::Call call{"sum", all, static_cast<std::size_t>(membership->rank)};
   const auto sums = float_sum();
   const auto count = (sizes.megabytes << 20) / 4;
-  std::vector<float> in(static_cast<std::size_t>(count), 1.0F), out(in.size());
-  const std::vector<Communicator::Reduce> array = {{in.data(), out.data(), 1, count, sums.get()}};
+  // In place, as plans have it where nothing else reads the operand, and as PyTorch does.
+  std::vector<float> values(static_cast<std::size_t>(count));
+  const std::vector<Communicator::Reduce> array = {
+      {values.data(), values.data(), 1, count, sums.get()}};
   std::vector<Communicator::Reduce> gradients;
   std::int64_t place = 0;
   for (const std::int64_t size : gradient_sizes(sizes.gradients)) {
     if (place + size > count) break;
-    gradients.push_back({in.data() + place, out.data() + place, 1, size, sums.get()});
+    float* const gradient = values.data() + place;
+    gradients.push_back({gradient, gradient, 1, size, sums.get()});
     place += size;
   }
   std::cout << "{\"ready\": true}" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
+    std::fill(values.begin(), values.end(), 1.0F);
     const std::vector<device::Rows> nothing(all.size());
     need((*connected)->exchange(call, nothing, nothing));
     const std::span<const Communicator::Reduce> summed =
         line == "array" ? std::span(array) : gradients;
     const double seconds = seconds_of([&] { need((*connected)->all_reduce(call, summed)); });
-    if (out[0] != static_cast<float>(all.size())) need(internal_error("a wrong sum"));
+    if (values[0] != static_cast<float>(all.size())) need(internal_error("a wrong sum"));
     std::cout << "{\"seconds\": " << seconds << "}" << std::endl;
   }
   (*connected)->leave(ok_status());

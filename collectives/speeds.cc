@@ -18,17 +18,14 @@ using device::Rows;
 class LargestDouble final : public device::Reduction {
  public:
   std::int64_t element_bytes() const override { return sizeof(double); }
-  std::int64_t running_bytes() const override { return sizeof(double); }
-  void begin(void* running, const void* elements, std::int64_t count) const override {
-    std::memcpy(running, elements, at(count) * sizeof(double));
-  }
-  void add(void* running, const void* elements, std::int64_t count) const override {
-    auto* const a = static_cast<double*>(running);
-    const auto* const b = static_cast<const double*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) a[i] = std::max(a[i], b[i]);
-  }
-  void end(void* elements, const void* running, std::int64_t count) const override {
-    std::memcpy(elements, running, at(count) * sizeof(double));
+  void reduce(std::span<const void* const> members, void* out, std::int64_t count) const override {
+    auto* const to = static_cast<double*>(out);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double largest = static_cast<const double*>(members[0])[i];
+      for (const void* member : members)
+        largest = std::max(largest, static_cast<const double*>(member)[i]);
+      to[i] = largest;
+    }
   }
 };
 

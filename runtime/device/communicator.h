@@ -28,17 +28,15 @@ struct KnownReduction {
   bool is_exact() const { return element < Element::f16; }
 };
 
-// A reduction's computation on elements of one dtype, over running values that may be wider than
-// they are. Immutable and thread-safe.
+// A reduction's computation on elements of one dtype. Immutable and thread-safe.
 class Reduction {
  public:
   virtual ~Reduction() = default;
-  // Of an element, and of its running value.
   virtual std::int64_t element_bytes() const = 0;
-  virtual std::int64_t running_bytes() const = 0;
-  virtual void begin(void* running, const void* elements, std::int64_t count) const = 0;
-  virtual void add(void* running, const void* elements, std::int64_t count) const = 0;
-  virtual void end(void* elements, const void* running, std::int64_t count) const = 0;
+  // out[i] = ((a[i] + b[i]) + c[i]) + d[i] of the members' elements, one or more of them. What has
+  // been added up so far may be wider than the elements. `out` may be the array of any member.
+  virtual void reduce(std::span<const void* const> members, void* out,
+                      std::int64_t count) const = 0;
   // None: it is this computation alone. Predicates are u8 of 0 and 1.
   virtual std::optional<KnownReduction> known() const { return std::nullopt; }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/cpu/scalar/combine.h"
 #include "kernels/cpu/scalar/scalar_program.h"
@@ -59,23 +60,30 @@ class PlainReduction final : public device::Reduction {
   using Running = std::conditional_t<kIsHalf<T>, float, T>;
 
   std::int64_t element_bytes() const override { return sizeof(T); }
-  std::int64_t running_bytes() const override { return sizeof(Running); }
-  void begin(void* running, const void* elements, std::int64_t count) const override {
-    Running* const to = static_cast<Running*>(running);
-    const T* const from = static_cast<const T*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Running>(from[i]);
-  }
-  void add(void* running, const void* elements, std::int64_t count) const override {
-    Running* const a = static_cast<Running*>(running);
-    const T* const b = static_cast<const T*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) {
-      a[i] = combine<kKind>(a[i], static_cast<Running>(b[i]));
+  void reduce(std::span<const void* const> members, void* out, std::int64_t count) const override {
+    const auto member = [&](std::size_t m) { return static_cast<const T*>(members[m]); };
+    // Of their own, so that nothing has to be told from what is reduced in place.
+    Running sums[kLanes];
+    for (std::int64_t done = 0; done < count; done += kLanes) {
+      const std::int64_t lanes = std::min(kLanes, count - done);
+      const T* a = member(0) + done;
+      if (members.size() == 1) {
+        for (std::int64_t i = 0; i < lanes; ++i) sums[i] = static_cast<Running>(a[i]);
+      } else {
+        const T* b = member(1) + done;
+        for (std::int64_t i = 0; i < lanes; ++i) {
+          sums[i] = combine<kKind>(static_cast<Running>(a[i]), static_cast<Running>(b[i]));
+        }
+      }
+      for (std::size_t m = 2; m < members.size(); ++m) {
+        const T* b = member(m) + done;
+        for (std::int64_t i = 0; i < lanes; ++i) {
+          sums[i] = combine<kKind>(sums[i], static_cast<Running>(b[i]));
+        }
+      }
+      T* const to = static_cast<T*>(out) + done;
+      for (std::int64_t i = 0; i < lanes; ++i) to[i] = static_cast<T>(sums[i]);
     }
-  }
-  void end(void* elements, const void* running, std::int64_t count) const override {
-    T* const to = static_cast<T*>(elements);
-    const Running* const from = static_cast<const Running*>(running);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
   }
   std::optional<device::KnownReduction> known() const override {
     constexpr auto kCombine = known_combine<kKind, T>();
@@ -83,6 +91,9 @@ class PlainReduction final : public device::Reduction {
     if constexpr (!kCombine || !kElement) return std::nullopt;
     return device::KnownReduction{*kCombine, *kElement};
   }
+
+ private:
+  static constexpr std::int64_t kLanes = 512;
 };
 
 // Any other computation, on running values of the dtype that it takes.
@@ -92,29 +103,29 @@ class ProgramReduction final : public device::Reduction {
       : program_(std::move(program)), dtype_(dtype), running_(running) {}
 
   std::int64_t element_bytes() const override { return dtype_bytes(dtype_); }
-  std::int64_t running_bytes() const override { return dtype_bytes(running_); }
-  void begin(void* running, const void* elements, std::int64_t count) const override {
-    ir::interpreter::convert_elements({dtype_, static_cast<const std::byte*>(elements)}, running_,
-                                      static_cast<std::byte*>(running), count);
-  }
-  void add(void* running, const void* elements, std::int64_t count) const override {
+  void reduce(std::span<const void* const> members, void* out, std::int64_t count) const override {
     ScalarProgram::Evaluator evaluator(program_);
-    auto* to = static_cast<std::byte*>(running);
-    const auto* from = static_cast<const std::byte*>(elements);
+    const auto running_bytes = static_cast<std::size_t>(dtype_bytes(running_));
+    std::vector<std::byte> sums(static_cast<std::size_t>(ScalarProgram::kLanes) * running_bytes);
     for (std::int64_t done = 0; done < count; done += ScalarProgram::kLanes) {
       const std::int64_t lanes = std::min(ScalarProgram::kLanes, count - done);
-      const auto span = static_cast<std::size_t>(lanes * running_bytes());
-      std::memcpy(evaluator.parameter(0), to, span);
-      begin(evaluator.parameter(1), from, lanes);
-      evaluator.run(lanes);
-      std::memcpy(to, evaluator.result(0), span);
-      to += span;
-      from += lanes * element_bytes();
+      const auto load = [&](std::size_t m, void* to) {
+        const auto* from = static_cast<const std::byte*>(members[m]) + done * element_bytes();
+        ir::interpreter::convert_elements({dtype_, from}, running_, static_cast<std::byte*>(to),
+                                          lanes);
+      };
+      load(0, sums.data());
+      for (std::size_t m = 1; m < members.size(); ++m) {
+        const std::size_t bytes = static_cast<std::size_t>(lanes) * running_bytes;
+        std::memcpy(evaluator.parameter(0), sums.data(), bytes);
+        load(m, evaluator.parameter(1));
+        evaluator.run(lanes);
+        std::memcpy(sums.data(), evaluator.result(0), bytes);
+      }
+      ir::interpreter::convert_elements({running_, sums.data()}, dtype_,
+                                        static_cast<std::byte*>(out) + done * element_bytes(),
+                                        lanes);
     }
-  }
-  void end(void* elements, const void* running, std::int64_t count) const override {
-    ir::interpreter::convert_elements({running_, static_cast<const std::byte*>(running)}, dtype_,
-                                      static_cast<std::byte*>(elements), count);
   }
 
  private:
