@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "runtime/base/index.h"
@@ -26,6 +28,7 @@ constexpr double kScale = 1 << 20;
 constexpr double kFirstStep = 0.05, kLeastStep = 0.001;
 constexpr std::int64_t kMovesUntilStuck = 5'000;
 constexpr std::int64_t kRemembered = 5;  // eighths of what weights gained
+constexpr std::uint64_t kShaken = 10;    // one in so many is taken out when the search got stuck
 
 }  // namespace
 
@@ -40,10 +43,11 @@ PackEjection::PackEjection(const PackInstance& instance, const PackSolution& sta
     order->begin.resize(count);
     order->end.resize(count);
     order->item.resize(count);
-    order->key.resize(count);
+    order->edge.resize(count);
   }
   low_.resize(count);
-  high_.resize(count);
+  bottoms_.resize(count + 1);
+  tops_.resize(count + 1);
   pool_.reserve(count);
   std::int64_t worth = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -60,10 +64,11 @@ PackEjection::PackEjection(const PackInstance& instance, const PackSolution& sta
   }
 }
 
-void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id,
-                                 std::int64_t value) {
+void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id, Edge value) {
   const auto last = static_cast<std::ptrdiff_t>(count);
-  const auto k = std::upper_bound(key.begin(), key.begin() + last, value) - key.begin();
+  const auto k = std::upper_bound(edge.begin(), edge.begin() + last, value.at,
+                                  [](std::int64_t at, const Edge& one) { return at < one.at; }) -
+                 edge.begin();
   const auto put = [&](auto& array, auto entry) {
     std::copy_backward(array.begin() + k, array.begin() + last, array.begin() + last + 1);
     array[at(k)] = entry;
@@ -71,13 +76,15 @@ void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id,
   put(begin, of.begin);
   put(end, of.end);
   put(item, id);
-  put(key, value);
+  put(edge, value);
   ++count;
 }
 
 void PackEjection::Order::erase(std::int32_t id, std::int64_t value) {
   const auto last = static_cast<std::ptrdiff_t>(count);
-  auto k = std::lower_bound(key.begin(), key.begin() + last, value) - key.begin();
+  auto k = std::lower_bound(edge.begin(), edge.begin() + last, value,
+                            [](const Edge& one, std::int64_t at) { return one.at < at; }) -
+           edge.begin();
   while (item[at(k)] != id) ++k;
   const auto cut = [&](auto& array) {
     std::copy(array.begin() + k + 1, array.begin() + last, array.begin() + k);
@@ -85,15 +92,15 @@ void PackEjection::Order::erase(std::int32_t id, std::int64_t value) {
   cut(begin);
   cut(end);
   cut(item);
-  cut(key);
+  cut(edge);
   --count;
 }
 
-std::size_t PackEjection::Order::find_neighbours(const PackInstance::Item& of,
-                                                 std::int32_t* ids) const {
+std::size_t PackEjection::Order::find_neighbours(const PackInstance::Item& of, std::int32_t* ids,
+                                                 Edge* edges) const {
   // The comparisons by themselves are a loop that compilers turn into vectors.
   constexpr std::size_t kChunk = 512;
-  std::array<std::uint8_t, kChunk> meets;
+  alignas(64) std::array<std::uint8_t, kChunk> meets;
   std::size_t found = 0;
   for (std::size_t first = 0; first < count; first += kChunk) {
     const std::size_t size = std::min(count - first, kChunk);
@@ -101,19 +108,27 @@ std::size_t PackEjection::Order::find_neighbours(const PackInstance::Item& of,
       meets[k] =
           static_cast<std::uint8_t>((begin[first + k] < of.end) & (end[first + k] > of.begin));
     }
-    for (std::size_t k = 0; k < size; ++k) {
-      ids[found] = item[first + k];
-      found += meets[k];
+    std::fill(meets.begin() + static_cast<std::ptrdiff_t>(size),
+              meets.begin() + static_cast<std::ptrdiff_t>((size + 7) / 8 * 8), std::uint8_t{0});
+    for (std::size_t group = 0; group < size; group += 8) {
+      std::uint64_t eight;
+      std::memcpy(&eight, &meets[group], sizeof eight);
+      for (; eight != 0; eight &= eight - 1) {
+        const std::size_t k = first + group + static_cast<std::size_t>(std::countr_zero(eight)) / 8;
+        if (ids != nullptr) ids[found] = item[k];
+        edges[found++] = edge[k];
+      }
     }
   }
+  edges[found] = {kFar, 0};
   return found;
 }
 
 void PackEjection::place(std::int32_t id, std::int64_t offset) {
   const auto& item = instance_.item(id);
   offset_[at(id)] = offset;
-  by_bottom_.insert(item, id, offset);
-  by_top_.insert(item, id, offset + item.size);
+  by_bottom_.insert(item, id, {offset, weight_[at(id)]});
+  by_top_.insert(item, id, {offset + item.size, weight_[at(id)]});
 }
 
 void PackEjection::eject(std::int32_t id) {
@@ -125,42 +140,31 @@ void PackEjection::eject(std::int32_t id) {
 }
 
 // A neighbour is met at all offsets between its bottom less the item's size, and its top, both
-// exclusive. So the least weight is met on the ground, on a top, or right below a bottom. Of free
-// room, the least that will do, at either end of it.
+// exclusive. So the least weight is met on the ground or on a top, and from there up to right below
+// the next bottom. Of free room, the lowest; of what weighs the same, any. At either end of it.
 std::int64_t PackEjection::cheapest_offset(const PackInstance::Item& item) {
-  neighbours_ = by_bottom_.find_neighbours(item, low_.data());
-  by_top_.find_neighbours(item, high_.data());
-  work_ += static_cast<std::int64_t>(by_bottom_.count * 2 + neighbours_ * 8);
+  neighbours_ = by_bottom_.find_neighbours(item, low_.data(), bottoms_.data());
+  by_top_.find_neighbours(item, nullptr, tops_.data());
+  work_ += static_cast<std::int64_t>(by_bottom_.count * 2 + neighbours_ * 4);
   const std::int64_t last = height_ - item.size;
-  std::int64_t met = 0, least = kFar, least_hole = kFar, chosen = 0;
+  std::int64_t met = 0, least = kFar, chosen = 0;
   std::uint64_t ties = 0;
-  std::size_t in = 0, out = 0;
-  // The first offset that meets one more than those counted in.
-  const auto under = [&] { return in < neighbours_ ? offset_[at(low_[in])] - item.size : kFar; };
+  // Behind those that are met by now.
+  const Edge* bottom = bottoms_.data();
   const auto consider = [&](std::int64_t offset) {
+    for (; bottom->at < offset + item.size; ++bottom) met += bottom->weight;
     if (met > least) return;
-    const std::int64_t hole =
-        met == 0 ? std::max<std::int64_t>(std::min(under(), last) - offset, 0) : 0;
-    if (met == least && hole > least_hole) return;
-    ties = met < least || hole < least_hole ? 1 : ties + 1;
+    ties = met < least ? 1 : ties + 1;
     least = met;
-    least_hole = hole;
     const std::uint64_t draw = random_.next();
-    if (ties == 1 || draw / 2 % ties == 0) chosen = draw % 2 == 0 ? offset : offset + hole;
+    if (ties > 1 && draw / 2 % ties != 0) return;
+    chosen = draw % 2 == 0 ? offset : std::min(bottom->at - item.size, last);
   };
-  for (; under() < 0; ++in) met += weight_[at(low_[in])];
   consider(0);
-  while (out < neighbours_) {
-    const std::int64_t top = offset_[at(high_[out])] + instance_.item(high_[out]).size;
-    const std::int64_t offset = std::min(top, under());
-    if (offset > last) break;
-    for (; out < neighbours_; ++out) {
-      const std::int32_t id = high_[out];
-      if (offset_[at(id)] + instance_.item(id).size > offset) break;
-      met -= weight_[at(id)];
-    }
-    consider(offset);
-    for (; under() <= offset; ++in) met += weight_[at(low_[in])];
+  // The first free room is the lowest one.
+  for (const Edge* top = tops_.data(); least > 0 && top->at <= last; ++top) {
+    met -= top->weight;
+    consider(top->at);
   }
   fits_ = least == 0;
   return chosen;
@@ -182,7 +186,7 @@ void PackEjection::move(std::int32_t id) {
 bool PackEjection::reach(std::int64_t height, std::int64_t end, PackBudget& budget) {
   // What lies right below it begins at a multiple of the alignment.
   height_ = height / instance_.alignment * instance_.alignment;
-  while (by_top_.count > 0 && by_top_.key[by_top_.count - 1] > height) {
+  while (by_top_.count > 0 && by_top_.edge[by_top_.count - 1].at > height) {
     eject(by_top_.item[by_top_.count - 1]);
   }
   while (!pool_.empty()) {
@@ -203,6 +207,17 @@ void PackEjection::forget() {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
     weight_[i] = worth_[i] + (weight_[i] - worth_[i]) * kRemembered / 8;
   }
+  for (Order* order : {&by_bottom_, &by_top_}) {
+    for (std::size_t k = 0; k < order->count; ++k)
+      order->edge[k].weight = weight_[at(order->item[k])];
+  }
+}
+
+// And some of what lies well is put elsewhere, as what holds everything else up may never be met.
+void PackEjection::shake() {
+  for (std::size_t i = 0; i < offset_.size(); ++i) {
+    if (offset_[i] >= 0 && random_.next() % kShaken == 0) eject(static_cast<std::int32_t>(i));
+  }
 }
 
 void PackEjection::run(std::int64_t floor, std::int64_t moves, PackBudget& budget) {
@@ -211,10 +226,11 @@ void PackEjection::run(std::int64_t floor, std::int64_t moves, PackBudget& budge
     const double above = static_cast<double>(best_.height - floor);
     const auto by = std::max<std::int64_t>(static_cast<std::int64_t>(above * step_), 1);
     if (reach(best_.height - by, std::min(end, stuck_), budget)) {
-      best_ = {offset_, by_top_.key[by_top_.count - 1]};
+      best_ = {offset_, by_top_.edge[by_top_.count - 1].at};
       stuck_ = moves_ + kMovesUntilStuck;
     } else if (moves_ >= stuck_) {
       forget();
+      shake();
       step_ = std::max(step_ / 2, kLeastStep);
       stuck_ = moves_ + kMovesUntilStuck;
     }

@@ -29,16 +29,22 @@ class PackEjection {
   const PackSolution& best() const { return best_; }
 
  private:
+  // A bottom or a top, and what the buffer weighs.
+  struct Edge {
+    std::int64_t at = 0, weight = 0;
+  };
   // Those that lie somewhere, by rising bottoms or tops.
   struct Order {
     std::vector<std::int32_t> begin, end, item;
-    std::vector<std::int64_t> key;
+    std::vector<Edge> edge;
     std::size_t count = 0;
 
-    void insert(const PackInstance::Item& item, std::int32_t id, std::int64_t key);
-    void erase(std::int32_t id, std::int64_t key);
-    // Writes the ids of all that live together with the item.
-    std::size_t find_neighbours(const PackInstance::Item& item, std::int32_t* ids) const;
+    void insert(const PackInstance::Item& item, std::int32_t id, Edge edge);
+    void erase(std::int32_t id, std::int64_t at);
+    // Writes edges, and ids if asked for, of all that live together with the item, and an edge
+    // behind all.
+    std::size_t find_neighbours(const PackInstance::Item& item, std::int32_t* ids,
+                                Edge* edges) const;
   };
 
   auto lighter() const {
@@ -48,6 +54,7 @@ class PackEjection {
     };
   }
   void forget();
+  void shake();
   bool reach(std::int64_t height, std::int64_t end, PackBudget& budget);
   void place(std::int32_t id, std::int64_t offset);
   void eject(std::int32_t id);
@@ -64,7 +71,8 @@ class PackEjection {
   std::vector<std::int64_t> offset_;          // per item
   std::vector<std::int64_t> worth_, weight_;  // worth times the number of times it found no room
   std::vector<std::int32_t> pool_;            // a heap by worth
-  std::vector<std::int32_t> low_, high_;  // neighbours of the item that moves, by bottom and top
+  std::vector<std::int32_t> low_;             // neighbours of the item that moves, by bottom
+  std::vector<Edge> bottoms_, tops_;          // of these
   std::size_t neighbours_ = 0;
   bool fits_ = false;
 };
