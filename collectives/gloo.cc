@@ -520,12 +520,15 @@ Status not_there(const Membership& membership, std::int64_t peer, const Status& 
 
 Status connect_all(const Membership& membership, Mesh& mesh, Store& store,
                    const std::vector<std::vector<char>>& own, Deadline deadline) {
+  // All addresses first: connecting waits for the other one, who may itself wait for one that never
+  // comes, and is to be named.
+  std::vector<std::vector<char>> addresses(at(membership.world_size));
   for (std::int64_t peer = 0; peer < membership.world_size; ++peer) {
     if (peer == membership.rank) continue;
     const Result<std::string> text = store.get(fmt::format("participant-{}", peer), deadline);
     if (!text.ok()) return not_there(membership, peer, text.status());
-    PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<char> address,
-                              read_address(*text, peer, membership));
+    PLIMSOLL_ASSIGN_OR_RETURN(addresses[at(peer)], read_address(*text, peer, membership));
+    const std::vector<char>& address = addresses[at(peer)];
     if (is_loopback_address(address) != is_loopback_address(own[at(peer)])) {
       const bool theirs = is_loopback_address(address);
       return unavailable(
@@ -533,9 +536,12 @@ Status connect_all(const Membership& membership, Mesh& mesh, Store& store,
                       "(PLIMSOLL_COLLECTIVE_INTERFACE names the network interface of each host)",
                       theirs ? peer : membership.rank, theirs ? membership.rank : peer));
     }
+  }
+  for (std::int64_t peer = 0; peer < membership.world_size; ++peer) {
+    if (peer == membership.rank) continue;
     try {
       const WithoutSigpipe guard;
-      mesh.getPair(static_cast<int>(peer))->connect(address);
+      mesh.getPair(static_cast<int>(peer))->connect(addresses[at(peer)]);
     } catch (const std::exception& error) {
       return not_there(membership, peer, unavailable(error.what()));
     }

@@ -36,11 +36,14 @@ using collectives::Socket;
 using std::chrono::steady_clock;
 
 // After a failure the others may say by themselves what it meant to them; then they are asked to
-// end, and then ended.
+// end, and then ended. Those that a signal has come to from outside have longer: they may have
+// something to write.
 constexpr std::chrono::milliseconds kLastWords(500);
-constexpr std::chrono::seconds kGrace(5);
+constexpr std::chrono::seconds kGrace(5), kGraceOfSignals(30);
 // Output of descendants that have outlived all of a rank's processes is not waited for longer.
 constexpr std::chrono::milliseconds kLastOutput(500);
+// What is longer goes on in pieces, each as a line.
+constexpr std::size_t kLongestLine = 64 << 10;
 
 struct LaunchFlags {
   int processes = 0;
@@ -53,6 +56,7 @@ struct Pipe {
   Socket end;
   int to = 1;
   std::string line;
+  bool after_return = false;  // a carriage return was the last that came
   int error = 0;  // why something could not be passed on; a reader that has gone is no error
 };
 
@@ -75,9 +79,19 @@ int write_all(int to, std::string_view text) {
   return 0;
 }
 
-void put_line(int rank, Pipe& pipe) {
-  const int error = write_all(pipe.to, fmt::format("[{}] {}\n", rank, pipe.line));
+void put(Pipe& pipe, std::string_view text) {
+  const int error = write_all(pipe.to, text);
   if (pipe.error == 0) pipe.error = error;
+}
+
+// With what ends it: a line feed, a carriage return, as progress bars have it, or both.
+void put_line(int rank, Pipe& pipe, std::string_view line) {
+  const bool is_ended = line.ends_with('\n') || line.ends_with('\r');
+  put(pipe, fmt::format("[{}] {}{}", rank, line, is_ended ? "" : "\n"));
+}
+
+void put_rest(int rank, Pipe& pipe) {
+  if (!pipe.line.empty()) put_line(rank, pipe, pipe.line);
   pipe.line.clear();
 }
 
@@ -87,18 +101,25 @@ void pass_on(int rank, Pipe& pipe) {
   const ssize_t got = ::read(pipe.end.fd(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
-    if (!pipe.line.empty()) put_line(rank, pipe);
+    put_rest(rank, pipe);
     pipe.end.reset();
     return;
   }
   std::string_view text(buffer.data(), static_cast<std::size_t>(got));
-  for (;;) {
-    const std::size_t end = text.find('\n');
-    pipe.line.append(text.substr(0, end));
-    if (end == std::string_view::npos) return;
-    put_line(rank, pipe);
-    text.remove_prefix(end + 1);
+  if (std::exchange(pipe.after_return, text.back() == '\r') && text.front() == '\n') {
+    put(pipe, "\n");
+    text.remove_prefix(1);
   }
+  for (;;) {
+    const std::size_t end = text.find_first_of("\r\n");
+    if (end == std::string_view::npos) break;
+    const std::size_t size = text.substr(end).starts_with("\r\n") ? end + 2 : end + 1;
+    pipe.line.append(text.substr(0, size));
+    put_rest(rank, pipe);
+    text.remove_prefix(size);
+  }
+  pipe.line.append(text);
+  if (pipe.line.size() >= kLongestLine) put_rest(rank, pipe);
 }
 
 // A port that stays this process's until it ends, and that a server that allows reuse may listen
@@ -125,13 +146,14 @@ ReservedPort reserve_port() {
 }
 
 // What the child becomes. Only calls that are safe between fork and exec.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int out, int error,
-                         const sigset_t& signals, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int in, int out,
+                         int error, const sigset_t& signals, pid_t parent) {
   ::setpgid(0, 0);  // so that its own children can be ended with it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);
+  if (in >= 0) ::dup2(in, 0);
   ::dup2(out, 1);
   ::dup2(error, 2);
   ::execvpe(arguments[0], arguments, environment);
@@ -141,6 +163,57 @@ ReservedPort reserve_port() {
   }
   ::_exit(127);
 }
+
+// Ends the ranks' process groups when the launcher has gone without having done so, by SIGKILL,
+// say: their parents alone are told of that by the system. A process of its own, which hears of
+// each rank that starts and ends.
+class Guard {
+ public:
+  explicit Guard(int ranks) {
+    std::vector<pid_t> groups;
+    groups.reserve(at(ranks));
+    int pipe[2];
+    if (::pipe2(pipe, O_CLOEXEC) != 0) return;
+    Socket in(pipe[0]);
+    told_ = Socket(pipe[1]);
+    pid_ = ::fork();
+    if (pid_ == 0) watch(in.fd(), groups);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() {
+    told_.reset();
+    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+  }
+
+  void has_started(pid_t rank) { tell(rank); }
+  void has_ended(pid_t rank) { tell(-rank); }
+
+ private:
+  void tell(pid_t what) {
+    const std::string_view bytes(reinterpret_cast<const char*>(&what), sizeof what);
+    if (told_) write_all(told_.fd(), bytes);
+  }
+
+  [[noreturn]] static void watch(int in, std::vector<pid_t>& groups) {
+    ::setsid();  // out of reach of the terminal
+    // Nothing is kept open that somebody waits for the end of.
+    ::dup2(in, 0);
+    ::close_range(1, ~0U, 0);
+    for (pid_t told; ::read(0, &told, sizeof told) == static_cast<ssize_t>(sizeof told);) {
+      if (told > 0) {
+        groups.push_back(told);
+      } else {
+        std::erase(groups, -told);
+      }
+    }
+    for (const pid_t group : groups) ::kill(-group, SIGKILL);
+    ::_exit(0);
+  }
+
+  Socket told_;
+  pid_t pid_ = -1;
+};
 
 std::vector<std::string> environment_of(int rank, const LaunchFlags& flags, int port) {
   const int ranks = flags.processes;
@@ -181,6 +254,8 @@ std::vector<char*> pointers_of(std::vector<std::string>& texts) {
 
 Status start(Rank& rank, const LaunchFlags& flags, int port, const sigset_t& signals) {
   std::array<Socket, 2> ends;
+  // Standard input is the first one's.
+  const Socket nothing(rank.number == 0 ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (std::size_t i = 0; i < 2; ++i) {
     int pipe[2];
     if (::pipe2(pipe, O_CLOEXEC) != 0) return unavailable(std::strerror(errno));
@@ -196,7 +271,8 @@ Status start(Rank& rank, const LaunchFlags& flags, int port, const sigset_t& sig
   rank.pid = ::fork();
   if (rank.pid < 0) return unavailable(std::strerror(errno));
   if (rank.pid == 0) {
-    become(arguments.data(), variables.data(), ends[0].fd(), ends[1].fd(), signals, parent);
+    become(arguments.data(), variables.data(), nothing.fd(), ends[0].fd(), ends[1].fd(), signals,
+           parent);
   }
   ::setpgid(rank.pid, rank.pid);  // whoever of the two comes first
   rank.runs = true;
@@ -214,7 +290,8 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 // Runs until all ranks have ended; signals that come to this process go to all of them.
 class Launch {
  public:
-  Launch(const LaunchFlags& flags, Socket signals) : flags_(flags), signals_(std::move(signals)) {
+  Launch(const LaunchFlags& flags, Socket signals)
+      : flags_(flags), signals_(std::move(signals)), guard_(flags.processes) {
     ranks_.resize(at(flags.processes));
   }
   ~Launch() { signal_all(SIGKILL); }
@@ -226,12 +303,11 @@ class Launch {
       if (!status.ok()) {
         return Outcome::call_fault(status.with_context(fmt::format("starting rank {}", i)));
       }
+      guard_.has_started(ranks_[i].pid);
     }
     while (!is_over()) step();
     for (Rank& rank : ranks_) {
-      for (Pipe& pipe : rank.pipes) {
-        if (!pipe.line.empty()) put_line(rank.number, pipe);
-      }
+      for (Pipe& pipe : rank.pipes) put_rest(rank.number, pipe);
     }
     if (!failed_) return check_output();
     const Rank& rank = ranks_[*failed_];
@@ -297,7 +373,7 @@ class Launch {
     while (::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       if (info.ssi_signo != SIGCHLD) {
         signal_all(static_cast<int>(info.ssi_signo));
-        if (!kill_at_) kill_at_ = steady_clock::now() + kGrace;
+        if (!kill_at_) kill_at_ = steady_clock::now() + kGraceOfSignals;
       }
     }
     std::optional<std::size_t> failed;
@@ -306,6 +382,7 @@ class Launch {
       rank.runs = false;
       // What it has started itself goes with it.
       ::kill(-rank.pid, SIGKILL);
+      guard_.has_ended(rank.pid);
       all_ended_ = steady_clock::now();
       if (code_of(rank.status) == 0) continue;
       // Of several at once, one that was killed is the likelier cause.
@@ -328,6 +405,7 @@ class Launch {
 
   const LaunchFlags& flags_;
   Socket signals_;
+  Guard guard_;
   std::vector<Rank> ranks_;
   std::optional<std::size_t> failed_;  // the first
   std::optional<steady_clock::time_point> ask_at_, kill_at_;
@@ -342,7 +420,13 @@ Outcome launch(const LaunchFlags& flags) {
   }
   sigset_t handled, before;
   sigemptyset(&handled);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&handled, signal);
+  sigaddset(&handled, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    // What this process ignores (`nohup`, scripts in the background) is ignored by the ranks, too.
+    struct sigaction now{};
+    ::sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&handled, signal);
+  }
   ::sigprocmask(SIG_BLOCK, &handled, &before);
   ::signal(SIGPIPE, SIG_IGN);
   Socket signals(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -364,8 +448,13 @@ void add_launch(Commands& commands) {
                    "How they meet: gloo, or nccl, each on the GPU of its number")
       ->check(CLI::IsMember({"gloo", "nccl"}));
   command->prefix_command();
+  command->footer(
+      "The command and its arguments stand behind `--`: plimsoll launch -n 4 -- COMMAND ...");
   command->callback([&commands, command, flags] {
     flags->command = command->remaining();
+    if (!flags->command.empty() && flags->command.front().starts_with('-')) {
+      throw CLI::ExtrasError("launch", {flags->command.front()});
+    }
     if (flags->command.empty()) {
       throw CLI::RequiredError("A command behind `plimsoll launch -n N --`");
     }

@@ -145,7 +145,7 @@ struct Question {
   std::vector<ParameterResidency> parameters;
   // Per leaf of the result, in order: whether it is returned in host memory, which counts nowhere;
   // a `download` step copies it there once it is made. Empty: none.
-  std::vector<bool> results_on_host;
+  std::vector<bool> results_on_host = {};
   bool operator==(const Question&) const = default;
 };
 

@@ -45,7 +45,9 @@ std::string read_by_gradient(const std::string& text) {
   const auto arguments = cases::random_arguments(*before, 7, {{-2, 2, true}, {-2, 2}});
   const auto expected = ir::interpret(*before, arguments), got = ir::interpret(*after, arguments);
   EXPECT_TRUE(expected.ok() && got.ok());
-  if (expected.ok() && got.ok()) EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  if (expected.ok() && got.ok()) {
+    EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  }
   const ir::Instruction* gradient = after->entry()->find("d");
   const bool reads_maximum = gradient->operand(0)->users().size() > 2;
   EXPECT_EQ(*changed, reads_maximum);

@@ -29,7 +29,9 @@ std::string kept(const std::string& body, const std::string& dtype = "bf16") {
   const auto arguments = cases::random_arguments(*before, 11, {{0.5, 2}, {0.5, 2}, {0.5, 2}});
   const auto expected = ir::interpret(*before, arguments), got = ir::interpret(*module, arguments);
   EXPECT_TRUE(expected.ok() && got.ok());
-  if (expected.ok() && got.ok()) EXPECT_EQ(cases::compare_close(*expected, *got, 0.03), "");
+  if (expected.ok() && got.ok()) {
+    EXPECT_EQ(cases::compare_close(*expected, *got, 0.03), "");
+  }
   const std::string text = expression(*module->entry()->root());
   EXPECT_EQ(*changed, text != expression(*before->entry()->root())) << text;
   return text;

@@ -43,7 +43,9 @@ std::string state_after(const std::string& text) {
   const auto arguments = cases::random_arguments(*before, 5);
   const auto expected = ir::interpret(*before, arguments), got = ir::interpret(*after, arguments);
   EXPECT_TRUE(expected.ok() && got.ok());
-  if (expected.ok() && got.ok()) EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  if (expected.ok() && got.ok()) {
+    EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  }
   for (const auto& instruction : after->entry()->instructions()) {
     if (instruction->opcode() != ir::Opcode::while_) continue;
     std::string leaves;

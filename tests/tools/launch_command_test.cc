@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of several participants in as many processes.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <unistd.h>
 
@@ -259,15 +260,16 @@ TEST(LaunchCommand, LeavesNobodyBehind) {
   };
   for (const char* name : {"0.pid", "1.pid", "0.child", "1.child"})
     EXPECT_TRUE(is_gone(name)) << name;
-  const std::string killed = "launch -n 2 -- sh -c 'echo $$ > " + folder.path("$RANK.of_killed") +
-                             "; if [ $RANK = 0 ]; then until [ -s " + folder.path("1.of_killed") +
-                             " ]; do sleep 0.05; done; kill -9 $PPID; fi; exec sleep 1000'";
+  const std::string killed =
+      "launch -n 2 -- sh -c 'sleep 1000 & echo $! > " + folder.path("$RANK.child_of_killed") +
+      "; echo $$ > " + folder.path("$RANK.of_killed") + "; if [ $RANK = 0 ]; then until [ -s " +
+      folder.path("1.of_killed") + " ]; do sleep 0.05; done; kill -9 $PPID; fi; wait'";
   EXPECT_NE(plimsoll(killed).exit_code, 0);
-  for (int i = 0; i < 200 && !(is_gone("0.of_killed") && is_gone("1.of_killed")); ++i) {
-    usleep(50'000);
+  for (const char* name :
+       {"0.of_killed", "1.of_killed", "0.child_of_killed", "1.child_of_killed"}) {
+    for (int i = 0; i < 200 && !is_gone(name); ++i) usleep(50'000);
+    EXPECT_TRUE(is_gone(name)) << name;
   }
-  EXPECT_TRUE(is_gone("0.of_killed"));
-  EXPECT_TRUE(is_gone("1.of_killed"));
 }
 
 TEST(LaunchCommand, PassesSignalsOn) {
@@ -280,11 +282,49 @@ TEST(LaunchCommand, PassesSignalsOn) {
   EXPECT_NE(call.out.find("[1] heard"), std::string::npos) << call.out;
 }
 
+// As `nohup` has it, and shells for what scripts start in the background.
+TEST(LaunchCommand, IgnoresWhatItIsToldToIgnore) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "ignoring.sh",
+      "trap '' HUP INT\n'" PLIMSOLL_COMMAND
+      "' launch -n 2 -- sh -c 'if [ $RANK = 0 ]; then kill -HUP $PPID; kill -INT $PPID; fi; "
+      "sleep 0.3; echo went on'\n");
+  const Call call = plimsoll("launch -n 1 -- sh " + file);
+  EXPECT_EQ(call.exit_code, 0) << call.error;
+  EXPECT_NE(call.out.find("[0] went on"), std::string::npos) << call.out;
+  EXPECT_NE(call.out.find("[1] went on"), std::string::npos) << call.out;
+}
+
+TEST(LaunchCommand, LinesEndWithReturnsAndAreNeverTooLong) {
+  const Call bar = plimsoll("launch -n 1 -- printf 'a\\rb\\r\\nc\\n'");
+  EXPECT_EQ(bar.out, "[0] a\r[0] b\r\n[0] c\n");
+  const Call apart = plimsoll("launch -n 1 -- sh -c 'printf \"a\\r\"; sleep 0.2; printf \"\\nb\"'");
+  EXPECT_EQ(apart.out, "[0] a\r\n[0] b\n");
+  const Call endless = plimsoll("launch -n 1 -- sh -c 'head -c 1000000 /dev/zero | tr \"\\0\" q'");
+  const auto count = [&](char of) {
+    return std::count(endless.out.begin(), endless.out.end(), of);
+  };
+  EXPECT_EQ(count('q'), 1'000'000);
+  EXPECT_GE(count('\n'), 7);
+}
+
+TEST(LaunchCommand, StandardInputIsTheFirstOnes) {
+  const Folder folder;
+  const std::string file = folder.write("in.txt", "a line\n");
+  const Call call = plimsoll("launch -n 3 -- sed s/^/read:/ < " + file);
+  EXPECT_EQ(call.exit_code, 0) << call.error;
+  EXPECT_EQ(call.out, "[0] read:a line\n");
+}
+
 TEST(LaunchCommand, NeedsACommandAndANumber) {
   EXPECT_EQ(plimsoll("launch -n 2").exit_code, 2);
   EXPECT_EQ(plimsoll("launch -n 2 --").exit_code, 2);
   EXPECT_EQ(plimsoll("launch -n 0 true").exit_code, 2);
   EXPECT_EQ(plimsoll("launch true").exit_code, 2);
+  const Call unknown = plimsoll("launch -n 2 --jsno -- true");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.error.find("--jsno"), std::string::npos) << unknown.error;
 }
 
 }  // namespace

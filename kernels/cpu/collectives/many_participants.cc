@@ -221,8 +221,11 @@ Result<int> piece_dimension(const ir::Instruction& instruction, const ir::Shape&
   for (const auto& group : groups) {
     const auto members = static_cast<std::int64_t>(group.size());
     if (small.dim(dimension) * members == large.dim(dimension)) continue;
-    return wrong(instruction, fmt::format("{} and {} in a group of {} participants",
-                                          small.to_string(), large.to_string(), members));
+    return wrong(
+        instruction,
+        fmt::format("{} and {} in a group of {} participants (dimension {} of the larger one "
+                    "is that of the other times the members)",
+                    small.to_string(), large.to_string(), members, dimension));
   }
   return dimension;
 }
@@ -266,7 +269,9 @@ KernelResult make_trades(const ir::Instruction& instruction,
       const auto members = static_cast<std::int64_t>(groups[0].size());
       if (dims[static_cast<int>(split)] % members != 0) {
         return wrong(instruction,
-                     fmt::format("{} in a group of {} participants", piece.to_string(), members));
+                     fmt::format("{} in a group of {} participants (dimension {} is cut in as many "
+                                 "equal pieces as there are members)",
+                                 piece.to_string(), members, split));
       }
       dims[static_cast<int>(split)] /= members;
       piece = ir::Shape(piece.dtype(), dims);
@@ -286,7 +291,8 @@ KernelResult make_swaps(const ir::Instruction& instruction, const std::vector<co
   for (const auto& group : groups) {
     if (group.size() == in.size()) continue;
     return wrong(instruction,
-                 fmt::format("{} operands in a group of {} participants", in.size(), group.size()));
+                 fmt::format("{} operands in a group of {} participants (one for each member)",
+                             in.size(), group.size()));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (*in[i] == *in[0] && *out[i] == *in[0]) continue;

@@ -199,9 +199,10 @@ KernelResult make_ragged_all_to_all(const ir::Instruction& instruction) {
   const std::size_t members = groups[0].size();
   for (const auto& group : groups) {
     if (group.size() == members && at(count) % members == 0) continue;
-    return invalid_argument(fmt::format("{} {}: {} updates in a group of {} participants",
-                                        ir::to_string(instruction.opcode()), instruction.name(),
-                                        count, group.size()));
+    return invalid_argument(fmt::format(
+        "{} {}: {} updates in a group of {} participants (groups are of one size, and offsets and "
+        "sizes hold as many numbers for each member)",
+        ir::to_string(instruction.opcode()), instruction.name(), count, group.size()));
   }
   return KernelResult(std::make_shared<RaggedTrades>(instruction, std::move(groups)));
 }

@@ -97,7 +97,9 @@ KernelResult make_transfer(const ir::Instruction& instruction) {
   const ir::Instruction& start = is_done ? *instruction.operand(0) : instruction;
   const auto& collective = start.attributes().collective;
   if (collective != nullptr && collective->is_host_transfer) {
-    return unsupported(instruction, "transfers to and from the host");
+    return unsupported(instruction,
+                       "transfers to and from the host (arguments and results are, or "
+                       "is_host_transfer=false between participants)");
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const ir::Pairs pairs, ir::sent_participants(instruction));
   const auto participants = ir::topology_of(instruction).participants();

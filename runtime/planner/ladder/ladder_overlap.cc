@@ -73,6 +73,8 @@ void Ladder::find_rooms() {
     const double faster = seconds_within(arena, schedule);
     if (!schedule || faster > kClearly * seconds) continue;
     Plan plan = emit_plan(problem, *schedule, 0);
+    // Where it packs tighter, too: limits below that the first level does not serve.
+    if (plan.arena_bytes < least) widen_arena(plan, least);
     if (!rooms_.empty() && plan.arena_bytes < rooms_.front().arena_bytes) continue;
     add_constants(plan);
     plan.unlimited_seconds = plan.lower_bound_seconds = top.seconds;
