@@ -33,8 +33,9 @@ void WorkerPool::join_ended() {
 bool WorkerPool::run(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   join_ended();
-  if (waiting_.size() >= idle_ + most_waiting_) return false;
-  if (waiting_.size() >= idle_ && threads_.size() < most_threads_) {
+  // Threads that have just been made have nothing to do yet either.
+  if (at_work_ + waiting_.size() >= most_threads_ + most_waiting_) return false;
+  if (at_work_ + waiting_.size() >= threads_.size() && threads_.size() < most_threads_) {
     const auto self = threads_.emplace(threads_.end());
     try {
       *self = std::thread([this, self] { this->work(self); });
@@ -51,16 +52,16 @@ bool WorkerPool::run(std::function<void()> work) {
 void WorkerPool::work(std::list<std::thread>::iterator self) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    ++idle_;
     arrived_.wait_for(lock, kIdle, [&] { return !waiting_.empty() || stopping_; });
-    --idle_;
     if (waiting_.empty()) break;
     std::function<void()> work = std::move(waiting_.front());
     waiting_.pop_front();
+    ++at_work_;
     lock.unlock();
     work();
     work = nullptr;  // what it holds is given back without the mutex
     lock.lock();
+    --at_work_;
   }
   ended_.splice(ended_.end(), threads_, self);
   arrived_.notify_all();

@@ -34,7 +34,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> waiting_;
-  std::size_t idle_ = 0;  // threads
+  std::size_t at_work_ = 0;  // threads
   bool stopping_ = false;
   std::list<std::thread> threads_, ended_;
 };

@@ -222,7 +222,7 @@ TEST_F(ServeSlowClients, ClientsThatDoNotReadHoldNoThread) {
   EXPECT_GE(server.service().host().used(), std::size_t{8} << 20);
   for (const auto& reader : readers) {
     const std::string answer = reader->read_all();
-    EXPECT_EQ(answer.rfind("HTTP/1.1 200 ", 0), 0u);
+    EXPECT_EQ(answer.rfind("HTTP/1.1 200 ", 0), 0u) << answer.substr(0, 400);
     EXPECT_GT(answer.size(), std::size_t{4} << 20);
   }
   server.expect_no_buffers();
