@@ -37,9 +37,8 @@ std::vector<Chunk> cut_chunks(std::span<const Extent> arrays, std::int64_t most)
     if (!open.parts.empty()) chunks.push_back(std::move(open));
     open = {};
   };
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const bool large = arrays[i].bytes >= kLargeBytes;
-    if (large) close();
+  const auto is_large = [&](const Extent& array) { return array.bytes >= kLargeBytes; };
+  const auto cut = [&](std::size_t i) {
     for (std::int64_t begin = 0; begin < arrays[i].bytes;) {
       const std::int64_t place = aligned_up(open.bytes);
       const std::int64_t room = (most - place) / arrays[i].element * arrays[i].element;
@@ -52,7 +51,15 @@ std::vector<Chunk> cut_chunks(std::span<const Extent> arrays, std::int64_t most)
       open.bytes = place + end - begin;
       begin = end;
     }
-    if (large) close();
+  };
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (!is_large(arrays[i])) continue;
+    cut(i);
+    close();
+  }
+  // Behind the large ones, so that these do not part them.
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (!is_large(arrays[i])) cut(i);
   }
   close();
   return chunks;
