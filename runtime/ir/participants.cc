@@ -106,6 +106,11 @@ Result<Groups> collective_groups(const Instruction& instruction) {
   PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
   const Topology topology = topology_of(instruction);
   const Numbered numbered = numbered_by(instruction);
+  // Whoever writes it means participants, which only those with a channel are.
+  if (const auto& collective = instruction.attributes().collective;
+      collective != nullptr && collective->use_global_device_ids && collective->channel_id == 0) {
+    return wrong(instruction, "use_global_device_ids=true needs a channel_id");
+  }
   const std::int64_t count = numbered == Numbered::participants ? topology.participants()
                              : numbered == Numbered::partitions ? topology.partitions
                                                                 : topology.replicas;

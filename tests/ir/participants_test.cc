@@ -86,6 +86,10 @@ TEST(Participants, WhatTheTopologyHasNotIsNamedWithTheRemedy) {
   EXPECT_NE(error_of("f32[6] all-to-all(x), channel_id=1, dimensions={0}, replica_groups={{3}}")
                 .find("there is no partition 3"),
             std::string::npos);
+  EXPECT_NE(error_of("f32[6] all-reduce(x), use_global_device_ids=true, "
+                     "replica_groups={{0,1,2,3,4,5}}, to_apply=sum")
+                .find("use_global_device_ids=true needs a channel_id"),
+            std::string::npos);
 }
 
 TEST(Participants, PairsOfAPermuteAreOfReplicasOrOfPartitions) {
