@@ -398,7 +398,10 @@ ENTRY e {
   z = f32[7,5] dot(h, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   taken = f32[4,6] scatter(zeros, rows, h), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
   flat = f32[7,2,3] reshape(h)
-  ROOT t = (f32[6,5], f32[6], f32[], f32[7,5], f32[4,6], f32[7,2,3]) tuple(g, columns, greatest, z, taken, flat)
+  one = f32[] constant(1)
+  ones = f32[7,6] broadcast(one), dimensions={}
+  counted = f32[4,6] scatter(zeros, rows, ones), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
+  ROOT t = (f32[6,5], f32[6], f32[], f32[7,5], f32[4,6], f32[7,2,3], f32[4,6]) tuple(g, columns, greatest, z, taken, flat, counted)
 }
 )";
   for (const std::int64_t partitions : {2, 4}) {
@@ -418,7 +421,7 @@ ENTRY e {
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
     EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
-    EXPECT_EQ(number_of(*module, Opcode::all_reduce), 4);
+    EXPECT_EQ(number_of(*module, Opcode::all_reduce), 5);
     const auto rows = ir::parse_sharding(
         "{devices=[" + std::to_string(partitions) + ",1]<=[" + std::to_string(partitions) + "]}", 2,
         partitions);
@@ -434,11 +437,11 @@ ENTRY e {
     ASSERT_TRUE(results.ok()) << results.status().to_string();
     const auto held =
         ir::parse_shardings(module->entry()->root()->attributes().find_extra("sharding"),
-                            std::vector<int>{2, 1, 0, 2, 2, 3}, partitions);
+                            std::vector<int>{2, 1, 0, 2, 2, 3, 2}, partitions);
     ASSERT_TRUE(held.ok()) << held.status().to_string();
     EXPECT_FALSE((*held)[3].is_replicated());
     for (std::int64_t p = 0; p < partitions; ++p) {
-      for (std::size_t i = 0; i < 6; ++i) {
+      for (std::size_t i = 0; i < 7; ++i) {
         const Literal& result = expected->elements()[i];
         EXPECT_EQ(cases::compare_close(tile_of(result, (*held)[i], p, partitions),
                                        inside((*results)[at(p)].elements()[i], result.shape(),
@@ -449,6 +452,28 @@ ENTRY e {
       }
     }
   }
+}
+
+// As JAX writes sums by segments: zeros that the program says are everybody's are zeros still.
+TEST(Partition, SumsBySegmentsStayWithThoseWhoHaveTheRows) {
+  const auto module = parse("HloModule m, whole_shapes=true, num_partitions=4\n" +
+                            std::string(kSums) + R"(
+ENTRY e {
+  rows = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}
+  segments = s32[8,1] parameter(1), sharding={devices=[4,1]<=[4]}
+  zero = f32[] constant(0)
+  spread = f32[3,2] broadcast(zero), dimensions={}
+  zeros = f32[3,2] custom-call(spread), custom_call_target="Sharding", sharding={replicated}
+  sums = f32[3,2] scatter(zeros, segments, rows), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum
+  ROOT r = f32[3,2] custom-call(sums), custom_call_target="Sharding", sharding={devices=[1,1,4]<=[4] last_tile_dims={unreduced}}
+}
+)");
+  const Status status = partition(*module).status();
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_reduce), 0);
+  EXPECT_EQ(number_of(*module, Opcode::scatter), 1);
 }
 
 TEST(Partition, SaysWhichPartitionsAreMissing) {

@@ -70,6 +70,13 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+// Whatever the program says of how they are held.
+bool are_zeros(const Instruction& value) {
+  const Instruction* one = &value;
+  while (is_sharding_mark(*one)) one = one->operand(0);
+  return is_zero(*one);
+}
+
 std::optional<Rule> elementwise_rule(const Instruction& at) {
   Rule rule;
   const int rank = at.shape().rank();
@@ -151,7 +158,7 @@ bool starts_from_nothing(const ir::Computation& reducer, const Instruction& init
   for (const Opcode opcode : {Opcode::maximum, Opcode::minimum, Opcode::and_, Opcode::or_}) {
     if (ir::is_binary_computation(reducer, opcode)) return true;
   }
-  return ir::is_binary_computation(reducer, Opcode::add) && is_zero(initial);
+  return ir::is_binary_computation(reducer, Opcode::add) && are_zeros(initial);
 }
 
 std::optional<Rule> reduce_rule(const Instruction& at, const Sharding& seen) {
@@ -212,33 +219,39 @@ std::optional<Rule> gather_rule(const Instruction& gather, const Sharding& seen)
   return rule;
 }
 
-// Updates that are cut, added to zeros: every partition's, and then those of all that share a
-// place.
+// Updates, or their indices, that are cut, added to zeros: every partition's, and then those of all
+// that share a place.
 std::optional<Rule> scatter_rule(const Instruction& scatter, int operand, const Sharding& seen) {
   const ir::ScatterDimensions& d = *scatter.attributes().scatter;
-  if (scatter.operand_count() != 3 || operand != 2 ||
+  if (scatter.operand_count() != 3 || operand == 0 ||
       !ir::is_binary_computation(*scatter.to_apply(), Opcode::add) ||
-      !is_zero(*scatter.operand(0))) {
+      !are_zeros(*scatter.operand(0))) {
+    return std::nullopt;
+  }
+  const int ranks[2] = {scatter.operand(1)->shape().rank(), scatter.operand(2)->shape().rank()};
+  const bool by_indices = operand == 1;
+  if (by_indices && d.index_vector_dim < ranks[0] &&
+      is_cut(seen, static_cast<int>(d.index_vector_dim))) {
     return std::nullopt;
   }
   Rule rule;
-  const int rank = scatter.shape().rank();
-  Along indices(at(scatter.operand(1)->shape().rank()), -1);
+  Along indices(at(ranks[0]), -1), updates(at(ranks[1]), -1);
   int next = 0;
-  for (int i = 0; i < scatter.operand(2)->shape().rank(); ++i) {
+  for (int i = 0; i < ranks[1]; ++i) {
     if (holds(d.update_window_dims, i)) {
-      if (is_cut(seen, i)) return std::nullopt;
+      if (!by_indices && is_cut(seen, i)) return std::nullopt;
       continue;
     }
     if (next == d.index_vector_dim) ++next;
-    indices[at(next++)] = i;
+    indices[at(next)] = by_indices ? next : i;
+    updates[at(i)] = by_indices ? next : i;
+    ++next;
   }
-  rule.result.assign(at(rank), -1);
+  rule.result.assign(at(scatter.shape().rank()), -1);
   for (std::size_t i = 0; i < d.input_batching_dims.size(); ++i) {
     rule.result[at(d.input_batching_dims[i])] = indices[at(d.scatter_indices_batching_dims[i])];
   }
-  rule.operands = {rule.result, std::move(indices),
-                   same_dimensions(scatter.operand(2)->shape().rank())};
+  rule.operands = {rule.result, std::move(indices), std::move(updates)};
   rule.reducer = scatter.to_apply();
   return rule;
 }
@@ -428,11 +441,11 @@ class Propagation {
         return operand == 0 && tiles_.find_summands(at.operand(1)) == nullptr &&
                ir::is_floating(at.shape().dtype());
       case Opcode::pad:
-        return operand == 0 && is_zero(*at.operand(1));
+        return operand == 0 && are_zeros(*at.operand(1));
       case Opcode::dynamic_slice:
         return operand == 0;
       case Opcode::reduce:
-        return operand == 0 && at.operand_count() == 2 && is_zero(*at.operand(1)) &&
+        return operand == 0 && at.operand_count() == 2 && are_zeros(*at.operand(1)) &&
                ir::is_binary_computation(*at.to_apply(), Opcode::add);
       default:
         return false;
