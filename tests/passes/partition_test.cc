@@ -456,8 +456,8 @@ ENTRY e {
 
 // As JAX writes sums by segments: zeros that the program says are everybody's are zeros still.
 TEST(Partition, SumsBySegmentsStayWithThoseWhoHaveTheRows) {
-  const auto module = parse("HloModule m, whole_shapes=true, num_partitions=4\n" +
-                            std::string(kSums) + R"(
+  const auto module =
+      parse("HloModule m, whole_shapes=true, num_partitions=4\n" + std::string(kSums) + R"(
 ENTRY e {
   rows = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}
   segments = s32[8,1] parameter(1), sharding={devices=[4,1]<=[4]}

@@ -138,6 +138,7 @@ Result<Translator::Instructions> Translator::constrained(const Operation& operat
   PLIMSOLL_ASSIGN_OR_RETURN(const Instructions values, operands(operation, scope));
   const Attribute* const sharding = operation.find("sharding");
   if (values.size() != 1 || sharding == nullptr) return wrong(operation);
+  if (scope.of_elements) return values;
   const bool is_open =
       std::any_of(sharding->elements.begin(), sharding->elements.end(), [](const Attribute* one) {
         return one->kind == Attribute::Kind::shardy && one->number != 0;

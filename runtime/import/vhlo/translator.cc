@@ -24,7 +24,21 @@ constexpr int kMostCallNesting = 256;
 // Constants that regions make anew rather than have them passed: scalars and small lists, which
 // passes look at.
 constexpr std::int64_t kMostCopiedElements = 16;
-bool is_copied(const Value* value) {
+
+// What a program says of how devices hold a value is said of the value itself, which is cast to
+// another dialect's name for its type first.
+const Value* without_constraints(const Value* value) {
+  const auto says = [](const Operation& operation) {
+    return operation.operands.size() == 1 &&
+           (operation.name == "sdy.sharding_constraint" ||
+            operation.name == "builtin.unrealized_conversion_cast");
+  };
+  while (value->maker != nullptr && says(*value->maker)) value = value->maker->operands[0];
+  return value;
+}
+
+bool is_copied(const Value* constrained) {
+  const Value* const value = without_constraints(constrained);
   return value->maker != nullptr && base_name(value->maker->name) == "constant" &&
          value->type->shape.is_array() && value->type->shape.element_count() <= kMostCopiedElements;
 }
@@ -286,7 +300,8 @@ Result<Instruction*> Translator::use(const Value* value, Scope& scope) {
         "StableHLO: a region that uses a value from outside of it, other than a "
         "small constant, where only loops and branches may");
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(const Instructions made, constant(*value->maker, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(const Instructions made,
+                            constant(*without_constraints(value)->maker, scope));
   scope.values[value] = made[0];
   return made[0];
 }
@@ -312,6 +327,7 @@ Result<Computation*> Translator::region(const Operation& operation, std::size_t 
   }
   Scope scope;
   scope.computation = module_->add_computation("region");
+  scope.of_elements = shapes.empty();
   const Block& block = *operation.regions[i];
   for (const auto& argument : block.arguments) {
     const Shape& shape = shapes.empty() ? argument->type->shape : shapes[at(argument->index)];

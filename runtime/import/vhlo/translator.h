@@ -20,6 +20,7 @@ namespace plimsoll::vhlo {
 // What a computation knows: the instructions of values, inner ones included that it was given.
 struct Scope {
   ir::Computation* computation = nullptr;
+  bool of_elements = false;  // what an operation does with each element, which devices share by it
   std::unordered_map<const Value*, ir::Instruction*> values;
 };
 
