@@ -476,6 +476,121 @@ ENTRY e {
   EXPECT_EQ(number_of(*module, Opcode::scatter), 1);
 }
 
+// Along dimensions in which nothing moves, and sums over what is cut: each on its tile, with no
+// array gathered, and the values of the whole program.
+TEST(Partition, WhatGoesAlongWithTilesIsNotGathered) {
+  struct Case {
+    const char* text;
+    int sums = 0;
+  };
+  constexpr std::string_view kHelpers = R"(
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
+pairs { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3) ROOT c = pred[] compare(a, b), direction=LT }
+more { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+most { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] parameter(3)
+  c = pred[] compare(a, b), direction=GT
+  m = f32[] select(c, a, b)
+  k = s32[] select(c, i, j)
+  ROOT t = (f32[], s32[]) tuple(m, k) }
+write { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+ENTRY e {
+)";
+  const Case cases[] = {
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  ROOT r = f32[4,6] sort(x), dimensions={1}, to_apply=less, sharding={devices=[2,1]<=[2]}
+)"},
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  i = s32[4,6] iota(), iota_dimension=1
+  s = (f32[4,6], s32[4,6]) sort(x, i), dimensions={1}, to_apply=pairs
+  ROOT r = s32[4,6] get-tuple-element(s), index=1, sharding={devices=[2,1]<=[2]}
+)"},
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  i = s32[4,6] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  m = (f32[4], s32[4]) reduce(x, i, low, zero), dimensions={1}, to_apply=most
+  ROOT r = s32[4] get-tuple-element(m), index=1, sharding={devices=[2]<=[2]}
+)"},
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  u = f32[4,2] parameter(1), sharding={devices=[2,1]<=[2]}
+  zero = s32[] constant(0)
+  three = s32[] constant(3)
+  ROOT r = f32[4,6] dynamic-update-slice(x, u, zero, three), sharding={devices=[2,1]<=[2]}
+)"},
+      {R"(  table = f32[6,4] parameter(0), sharding={devices=[1,2]<=[2]}
+  rows = s32[3,1] constant({{0}, {5}, {2}})
+  ROOT r = f32[3,4] gather(table, rows), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}, sharding={devices=[1,2]<=[2]}
+)"},
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  u = f32[4,2] parameter(1), sharding={devices=[2,1]<=[2]}
+  columns = s32[2,1] constant({{1}, {4}})
+  ROOT r = f32[4,6] scatter(x, columns, u), update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=write, sharding={devices=[2,1]<=[2]}
+)"},
+      {R"(  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  u = f32[4,3] parameter(1), sharding={devices=[2,1]<=[2]}
+  zero = f32[] constant(0)
+  ROOT r = f32[4,6] select-and-scatter(x, u, zero), window={size=1x2 stride=1x2}, select=more, scatter=sum, sharding={devices=[2,1]<=[2]}
+)"},
+      {R"(  x = f32[4,5,5,3] parameter(0), sharding={devices=[2,1,1,1]<=[2]}
+  g = f32[4,5,5,2] parameter(1), sharding={devices=[2,1,1,1]<=[2]}
+  ROOT r = f32[3,3,3,2] convolution(x, g), window={size=5x5 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf, sharding={replicated}
+)",
+       1},
+      {R"(  x = f32[4,5,5,3] parameter(0), sharding={replicated}
+  k = f32[3,3,3,2] parameter(1), sharding={devices=[1,1,1,2]<=[2]}
+  ROOT r = f32[4,5,5,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, sharding={devices=[1,1,1,2]<=[2]}
+)"},
+  };
+  for (const Case& one : cases) {
+    const std::string program = std::string(kSums) + std::string(kHelpers) + one.text + "}\n";
+    const auto whole = parse("HloModule m\n" + program);
+    const auto module = parse("HloModule m, whole_shapes=true, num_partitions=2\n" + program);
+    const auto arguments = cases::random_arguments(*whole, 7);
+    const auto expected = ir::interpret(*whole, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    std::vector<std::vector<Literal>> tiles(2);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto held =
+          ir::parse_sharding(whole->entry()->parameters()[i]->attributes().find_extra("sharding"),
+                             arguments[i].shape().rank(), 2);
+      ASSERT_TRUE(held.ok()) << held.status().to_string();
+      for (std::int64_t p = 0; p < 2; ++p)
+        tiles[at(p)].push_back(tile_of(arguments[i], *held, p, 2));
+    }
+    const auto said = ir::parse_sharding(
+        whole->entry()->root()->attributes().find_extra("sharding"), expected->shape().rank(), 2);
+    ASSERT_TRUE(said.ok());
+    const Status status = partition(*module).status();
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::all_reduce), one.sums) << ir::to_text(*module);
+    const auto results = ir::interpret_together(*module, tiles);
+    ASSERT_TRUE(results.ok()) << results.status().to_string();
+    for (std::int64_t p = 0; p < 2; ++p) {
+      EXPECT_EQ(cases::compare_close((*results)[at(p)], tile_of(*expected, *said, p, 2), 1e-5), "")
+          << one.text;
+    }
+  }
+}
+
+// Which the interpreter does not compute.
+TEST(Partition, MatricesOfABatchAreSolvedByThoseWhoHaveThem) {
+  const auto module = parse(R"(
+HloModule m, whole_shapes=true, num_partitions=2
+ENTRY e {
+  x = f32[2,3,3] parameter(0), sharding={devices=[2,1,1]<=[2]}
+  b = f32[2,3,2] parameter(1), sharding={devices=[2,1,1]<=[2]}
+  l = f32[2,3,3] cholesky(x), lower=true
+  ROOT r = f32[2,3,2] triangular-solve(l, b), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE, sharding={devices=[2,1,1]<=[2]}
+}
+)");
+  const Status status = partition(*module).status();
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+}
+
 TEST(Partition, SaysWhichPartitionsAreMissing) {
   std::string text = kRegion;
   text.replace(text.find("num_partitions=4"), 16, "num_partitions=8");

@@ -11,349 +11,16 @@
 #include "runtime/base/index.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/builder.h"
-#include "runtime/passes/simplify/simplify_rules.h"
+#include "runtime/passes/partition/tile_rules.h"
 
 namespace plimsoll::passes {
 namespace {
 
 using ir::Attributes;
-using ir::Dims;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
 using ir::Sharding;
-
-// By dimension of one array, the dimension of another that it goes along with; -1: none.
-using Along = std::vector<int>;
-
-// How an array is held whose dimensions go along with those of one that is held by `from`:
-// partitions that differ in other dimensions alone hold copies.
-Sharding carried(const Sharding& from, const Along& along, std::int64_t partitions) {
-  Sharding made;
-  std::int64_t tiles = 1;
-  for (const int d : along) {
-    made.tiles.push_back(d < 0 ? 1 : from.tiles[at(d)]);
-    tiles *= made.tiles.back();
-  }
-  if (tiles == 1) return Sharding();
-  std::vector<std::vector<std::int64_t>> holders(at(tiles));
-  const std::vector<std::int64_t> of = from.tile_of_partition(partitions);
-  for (std::int64_t p = 0; p < partitions; ++p) {
-    const std::vector<std::int64_t> place = from.place_of_tile(of[at(p)]);
-    std::int64_t tile = 0;
-    for (std::size_t d = 0; d < along.size(); ++d) {
-      tile = tile * made.tiles[d] + (along[d] < 0 ? 0 : place[at(along[d])]);
-    }
-    holders[at(tile)].push_back(p);
-  }
-  made.copies = static_cast<std::int64_t>(holders[0].size());
-  for (const auto& one : holders) made.holders.insert(made.holders.end(), one.begin(), one.end());
-  return made;
-}
-
-// What an instruction does to the dimensions of its operands, seen from one of them.
-struct Rule {
-  std::vector<Along> operands;  // by operand: the dimensions of the seen one; empty: taken whole
-  Along result;                 // by dimension of the result
-  ir::Computation* reducer = nullptr;  // of dimensions that the result has not; null: a sum
-};
-
-Along same_dimensions(int rank) {
-  Along along(at(rank));
-  for (int d = 0; d < rank; ++d) along[at(d)] = d;
-  return along;
-}
-
-bool is_cut(const Sharding& sharding, int dimension) { return sharding.tiles[at(dimension)] > 1; }
-
-bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-// Whatever the program says of how they are held.
-bool are_zeros(const Instruction& value) {
-  const Instruction* one = &value;
-  while (is_sharding_mark(*one)) one = one->operand(0);
-  return is_zero(*one);
-}
-
-std::optional<Rule> elementwise_rule(const Instruction& at) {
-  Rule rule;
-  const int rank = at.shape().rank();
-  for (const Instruction* operand : at.operands()) {
-    // A scalar is every partition's.
-    rule.operands.push_back(operand->shape().rank() == rank ? same_dimensions(rank) : Along());
-  }
-  rule.result = same_dimensions(rank);
-  return rule;
-}
-
-// Runs of dimensions that are as many elements on both sides; cut may be the first of each that is
-// not 1.
-std::optional<Rule> reshape_rule(const Instruction& reshape, const Sharding& seen) {
-  const Dims& from = reshape.operand(0)->shape().dims();
-  const Dims& to = reshape.shape().dims();
-  Rule rule;
-  rule.operands = {same_dimensions(from.size())};
-  rule.result.assign(at(reshape.shape().rank()), -1);
-  int i = 0, j = 0;
-  while (i < from.size() && j < to.size()) {
-    while (i < from.size() && from[i] == 1) ++i;
-    while (j < to.size() && to[j] == 1) ++j;
-    if (i == from.size() || j == to.size()) break;
-    const int first = i, target = j;
-    std::int64_t left = from[i++], right = to[j++];
-    while (left != right) {
-      if (left < right) {
-        if (i == from.size()) return std::nullopt;
-        left *= from[i++];
-      } else {
-        if (j == to.size()) return std::nullopt;
-        right *= to[j++];
-      }
-    }
-    for (int d = first + 1; d < i; ++d) {
-      if (is_cut(seen, d)) return std::nullopt;
-    }
-    if (!is_cut(seen, first)) continue;
-    const bool are_even =
-        ir::is_even(from[first], seen, first) && to[target] % seen.tiles[at(first)] == 0;
-    if (!are_even && from[first] != to[target]) return std::nullopt;
-    rule.result[at(target)] = first;
-  }
-  return rule;
-}
-
-std::optional<Rule> dot_rule(const Instruction& dot, int seen) {
-  const ir::DotDimensions& d = *dot.attributes().dot;
-  const int ranks[2] = {dot.operand(0)->shape().rank(), dot.operand(1)->shape().rank()};
-  const auto& batch = seen == 0 ? d.lhs_batch : d.rhs_batch;
-  const auto& others_batch = seen == 0 ? d.rhs_batch : d.lhs_batch;
-  const auto& contracted = seen == 0 ? d.lhs_contracting : d.rhs_contracting;
-  const auto& others_contracted = seen == 0 ? d.rhs_contracting : d.lhs_contracting;
-  Rule rule;
-  Along other(at(ranks[1 - seen]), -1);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    other[at(others_batch[i])] = static_cast<int>(batch[i]);
-    rule.result.push_back(static_cast<int>(batch[i]));
-  }
-  for (std::size_t i = 0; i < contracted.size(); ++i) {
-    other[at(others_contracted[i])] = static_cast<int>(contracted[i]);
-  }
-  for (int side = 0; side < 2; ++side) {
-    const auto& own_batch = side == 0 ? d.lhs_batch : d.rhs_batch;
-    const auto& own_contracted = side == 0 ? d.lhs_contracting : d.rhs_contracting;
-    for (int i = 0; i < ranks[side]; ++i) {
-      if (holds(own_batch, i) || holds(own_contracted, i)) continue;
-      rule.result.push_back(side == seen ? i : -1);
-    }
-  }
-  rule.operands = seen == 0 ? std::vector<Along>{same_dimensions(ranks[0]), std::move(other)}
-                            : std::vector<Along>{std::move(other), same_dimensions(ranks[1])};
-  return rule;
-}
-
-// Sums of nothing but what is reduced, and what may be counted several times.
-bool starts_from_nothing(const ir::Computation& reducer, const Instruction& initial) {
-  for (const Opcode opcode : {Opcode::maximum, Opcode::minimum, Opcode::and_, Opcode::or_}) {
-    if (ir::is_binary_computation(reducer, opcode)) return true;
-  }
-  return ir::is_binary_computation(reducer, Opcode::add) && are_zeros(initial);
-}
-
-std::optional<Rule> reduce_rule(const Instruction& at, const Sharding& seen) {
-  if (at.operand_count() != 2) return std::nullopt;
-  Rule rule;
-  const int rank = at.operand(0)->shape().rank();
-  rule.operands = {same_dimensions(rank), {}};
-  for (int d = 0; d < rank; ++d) {
-    if (!holds(at.attributes().dimensions, d)) {
-      rule.result.push_back(d);
-      continue;
-    }
-    if (!is_cut(seen, d)) continue;
-    if (!starts_from_nothing(*at.to_apply(), *at.operand(1))) return std::nullopt;
-    rule.reducer = at.to_apply();
-  }
-  return rule;
-}
-
-// The batch of a convolution.
-std::optional<Rule> convolution_rule(const Instruction& at, const Sharding& seen) {
-  const ir::ConvolutionDimensions& d = *at.attributes().convolution;
-  if (at.attributes().batch_group_count != 1) return std::nullopt;
-  const int rank = at.shape().rank();
-  for (int i = 0; i < rank; ++i) {
-    if (i != d.input_batch && is_cut(seen, i)) return std::nullopt;
-  }
-  Rule rule;
-  rule.operands = {same_dimensions(rank), {}};
-  rule.result.assign(static_cast<std::size_t>(rank), -1);
-  rule.result[static_cast<std::size_t>(d.output_batch)] = static_cast<int>(d.input_batch);
-  return rule;
-}
-
-// Rows that are looked up by indices that are cut; of dimensions that the array and the indices
-// have together, the array's along with them.
-std::optional<Rule> gather_rule(const Instruction& gather, const Sharding& seen) {
-  const ir::GatherDimensions& d = *gather.attributes().gather;
-  const int rank = gather.operand(1)->shape().rank();
-  if (d.index_vector_dim < rank && is_cut(seen, static_cast<int>(d.index_vector_dim))) {
-    return std::nullopt;
-  }
-  Rule rule;
-  rule.operands = {Along(at(gather.operand(0)->shape().rank()), -1), same_dimensions(rank)};
-  for (std::size_t i = 0; i < d.operand_batching_dims.size(); ++i) {
-    rule.operands[0][at(d.operand_batching_dims[i])] =
-        static_cast<int>(d.start_indices_batching_dims[i]);
-  }
-  int next = 0;
-  for (int i = 0; i < gather.shape().rank(); ++i) {
-    if (holds(d.offset_dims, i)) {
-      rule.result.push_back(-1);
-      continue;
-    }
-    if (next == d.index_vector_dim) ++next;
-    rule.result.push_back(next++);
-  }
-  return rule;
-}
-
-// Updates, or their indices, that are cut, added to zeros: every partition's, and then those of all
-// that share a place.
-std::optional<Rule> scatter_rule(const Instruction& scatter, int operand, const Sharding& seen) {
-  const ir::ScatterDimensions& d = *scatter.attributes().scatter;
-  if (scatter.operand_count() != 3 || operand == 0 ||
-      !ir::is_binary_computation(*scatter.to_apply(), Opcode::add) ||
-      !are_zeros(*scatter.operand(0))) {
-    return std::nullopt;
-  }
-  const int ranks[2] = {scatter.operand(1)->shape().rank(), scatter.operand(2)->shape().rank()};
-  const bool by_indices = operand == 1;
-  if (by_indices && d.index_vector_dim < ranks[0] &&
-      is_cut(seen, static_cast<int>(d.index_vector_dim))) {
-    return std::nullopt;
-  }
-  Rule rule;
-  Along indices(at(ranks[0]), -1), updates(at(ranks[1]), -1);
-  int next = 0;
-  for (int i = 0; i < ranks[1]; ++i) {
-    if (holds(d.update_window_dims, i)) {
-      if (!by_indices && is_cut(seen, i)) return std::nullopt;
-      continue;
-    }
-    if (next == d.index_vector_dim) ++next;
-    indices[at(next)] = by_indices ? next : i;
-    updates[at(i)] = by_indices ? next : i;
-    ++next;
-  }
-  rule.result.assign(at(scatter.shape().rank()), -1);
-  for (std::size_t i = 0; i < d.input_batching_dims.size(); ++i) {
-    rule.result[at(d.input_batching_dims[i])] = indices[at(d.scatter_indices_batching_dims[i])];
-  }
-  rule.operands = {rule.result, std::move(indices), std::move(updates)};
-  rule.reducer = scatter.to_apply();
-  return rule;
-}
-
-// What moves elements along dimensions that are not cut.
-std::optional<Rule> movement_rule(const Instruction& at, const Sharding& seen) {
-  const int rank = at.shape().rank();
-  const auto untouched = [&](auto&& touches) {
-    for (int d = 0; d < rank; ++d) {
-      if (is_cut(seen, d) && touches(d)) return false;
-    }
-    return true;
-  };
-  const Attributes& attributes = at.attributes();
-  const auto keeps_size = [&](int d) { return at.operand(0)->shape().dim(d) == at.shape().dim(d); };
-  switch (at.opcode()) {
-    case Opcode::slice:
-      if (!untouched([&](int d) {
-            return !keeps_size(d) || attributes.slice_strides[static_cast<std::size_t>(d)] != 1;
-          })) {
-        return std::nullopt;
-      }
-      break;
-    case Opcode::dynamic_slice:
-      if (!untouched([&](int d) { return !keeps_size(d); })) return std::nullopt;
-      break;
-    case Opcode::pad:
-      if (!untouched([&](int d) {
-            const ir::PaddingDimension& p = attributes.padding[static_cast<std::size_t>(d)];
-            return p.low != 0 || p.high != 0 || p.interior != 0;
-          })) {
-        return std::nullopt;
-      }
-      break;
-    case Opcode::reverse:
-    case Opcode::concatenate:
-      if (!untouched([&](int d) { return holds(attributes.dimensions, d); })) return std::nullopt;
-      break;
-    case Opcode::reduce_window:
-      if (at.operand_count() != 2 || !untouched([&](int d) {
-            const ir::WindowDimension& w = attributes.window[static_cast<std::size_t>(d)];
-            return w.size != 1 || w.stride != 1 || w.padding_low != 0 || w.padding_high != 0 ||
-                   w.base_dilation != 1;
-          })) {
-        return std::nullopt;
-      }
-      break;
-    default:
-      return std::nullopt;
-  }
-  Rule rule;
-  const bool all = at.opcode() == Opcode::concatenate;
-  for (int i = 0; i < at.operand_count(); ++i) {
-    rule.operands.push_back(i == 0 || all ? same_dimensions(rank) : Along());
-  }
-  rule.result = same_dimensions(rank);
-  return rule;
-}
-
-// Of an instruction, seen from an operand that is held by `seen`.
-std::optional<Rule> rule_of(const Instruction& at, int operand, const Sharding& seen) {
-  if (!at.shape().is_array()) return std::nullopt;
-  if (ir::is_elementwise(at.opcode()) || at.opcode() == Opcode::copy) {
-    if (at.operand(operand)->shape().rank() != at.shape().rank()) return std::nullopt;
-    return elementwise_rule(at);
-  }
-  switch (at.opcode()) {
-    case Opcode::broadcast: {
-      Rule rule;
-      rule.operands = {same_dimensions(at.operand(0)->shape().rank())};
-      rule.result.assign(static_cast<std::size_t>(at.shape().rank()), -1);
-      for (std::size_t i = 0; i < at.attributes().dimensions.size(); ++i) {
-        rule.result[static_cast<std::size_t>(at.attributes().dimensions[i])] = static_cast<int>(i);
-      }
-      return rule;
-    }
-    case Opcode::transpose: {
-      Rule rule;
-      rule.operands = {same_dimensions(at.shape().rank())};
-      for (const std::int64_t d : at.attributes().dimensions) {
-        rule.result.push_back(static_cast<int>(d));
-      }
-      return rule;
-    }
-    case Opcode::reshape:
-      return reshape_rule(at, seen);
-    case Opcode::dot:
-      return dot_rule(at, operand);
-    case Opcode::reduce:
-      return operand == 0 ? reduce_rule(at, seen) : std::nullopt;
-    case Opcode::convolution:
-      return operand == 0 ? convolution_rule(at, seen) : std::nullopt;
-    case Opcode::gather:
-      return operand == 1 ? gather_rule(at, seen) : std::nullopt;
-    case Opcode::scatter:
-      return scatter_rule(at, operand, seen);
-    case Opcode::concatenate:
-      return movement_rule(at, seen);
-    default:
-      return operand == 0 ? movement_rule(at, seen) : std::nullopt;
-  }
-}
 
 class Propagation {
  public:
@@ -368,10 +35,12 @@ class Propagation {
     Instruction* root = computation_.root();
     for (Instruction* const at : instructions) {
       if (at->users().empty() && at != root) continue;
-      if (at->opcode() == Opcode::get_tuple_element && at->operand(0)->opcode() == Opcode::tuple &&
-          at != root) {
-        at->replace_all_uses_with(
-            at->operand(0)->operand(static_cast<int>(at->attributes().tuple_index)));
+      if (at->opcode() == Opcode::get_tuple_element && at->operand(0)->opcode() == Opcode::tuple) {
+        Instruction* const element =
+            at->operand(0)->operand(static_cast<int>(at->attributes().tuple_index));
+        if (at == root) root = element;
+        at->replace_all_uses_with(element);
+        computation_.set_root(root);
         continue;
       }
       PLIMSOLL_ASSIGN_OR_RETURN(Instruction * whole, computed_on_summands(*at));
@@ -521,7 +190,9 @@ class Propagation {
       const Sharding seen = known->sharding;
       const std::optional<Rule> rule = rule_of(at, i, seen);
       if (!rule) continue;
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, apply(at, *rule, seen));
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, at.shape().is_array()
+                                                             ? apply(at, *rule, seen)
+                                                             : apply_to_several(at, *rule, seen));
       if (made != nullptr) return made;
     }
     return static_cast<Instruction*>(nullptr);
@@ -571,12 +242,52 @@ class Propagation {
     return whole;
   }
 
+  // One of several results, none of which is a sum over what is cut; null or a tuple of them.
+  Result<Instruction*> apply_to_several(Instruction& at, const Rule& rule, const Sharding& seen) {
+    const Sharding held = carried(seen, rule.result, partitions_);
+    if (held.is_replicated() || !has_operands(at, rule, seen)) {
+      return static_cast<Instruction*>(nullptr);
+    }
+    std::vector<Shape> shapes;
+    for (const Shape& whole : at.shape().elements()) {
+      const auto shape = ir::tile_shape(whole, held);
+      if (!shape.ok()) return static_cast<Instruction*>(nullptr);
+      shapes.push_back(*shape);
+    }
+    std::vector<Instruction*> operands;
+    for (int i = 0; i < at.operand_count(); ++i) {
+      const Along& along = rule.operands[plimsoll::at(i)];
+      Instruction* operand = at.operand(i);
+      if (!along.empty()) {
+        PLIMSOLL_ASSIGN_OR_RETURN(operand,
+                                  tiles_.tile_of(operand, carried(seen, along, partitions_)));
+      }
+      operands.push_back(operand);
+    }
+    Instruction* const made = add_on_tiles(at, Shape::tuple(shapes), held, std::move(operands));
+    std::vector<Instruction*> wholes;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      Instruction* const tile = computation_.add_get_tuple_element(made, i);
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
+                                tiles_.add_whole_of(tile, at.shape().elements()[i], held));
+      wholes.push_back(whole);
+    }
+    return computation_.add_tuple(wholes);
+  }
+
   // The instruction on tiles that make a tile of `shape`.
   Instruction* add_on_tiles(const Instruction& at, const Shape& shape, const Sharding& held,
                             std::vector<Instruction*> operands) {
     Attributes attributes = at.attributes();
     std::erase_if(attributes.extra, [](const auto& one) { return one.first == "sharding"; });
-    for (int d = 0; d < shape.rank(); ++d) {
+    if (at.opcode() == Opcode::gather) {
+      // What is taken whole is taken of the tile.
+      for (int d = 0; d < at.operand(0)->shape().rank(); ++d) {
+        std::int64_t& size = attributes.slice_sizes[plimsoll::at(d)];
+        if (size == at.operand(0)->shape().dim(d)) size = operands[0]->shape().dim(d);
+      }
+    }
+    for (int d = 0; shape.is_array() && d < shape.rank(); ++d) {
       if (at.opcode() == Opcode::slice && held.tiles[plimsoll::at(d)] > 1) {
         attributes.slice_limits[plimsoll::at(d)] = shape.dim(d);
       }
@@ -649,8 +360,9 @@ class Propagation {
       over.is_any = over.is_any || (!stays[d] && seen.tiles[d] > 1);
     }
     // What only moves or spreads elements has no sums.
-    over.is_any = over.is_any && (at.opcode() == Opcode::dot || at.opcode() == Opcode::reduce ||
-                                  at.opcode() == Opcode::scatter);
+    over.is_any =
+        over.is_any && (at.opcode() == Opcode::dot || at.opcode() == Opcode::reduce ||
+                        at.opcode() == Opcode::convolution || at.opcode() == Opcode::scatter);
     if (!over.is_any) return over;
     const std::vector<std::int64_t> copy_of = seen.copy_of_partition(partitions_);
     const std::vector<std::int64_t> tiles = seen.tile_of_partition(partitions_);
