@@ -360,7 +360,8 @@ class Encoder {
 
 }  // namespace
 
-std::string input_name(std::size_t i) { return "input." + std::to_string(i); }
+// A name that no exporter gives: values within the graph keep theirs.
+std::string input_name(std::size_t i) { return "plimsoll input." + std::to_string(i); }
 
 Status* describe(const Api& api, const abi::ValueInfo* value, Port& out) {
   const char* name = nullptr;

@@ -224,7 +224,9 @@ void loop(NodeContext& n) {
   const bool must_write_out = holds_sequence(state);
   std::int64_t turns = -1;
   if (n.has(0) && (n.known(0) != nullptr || must_write_out || stacks > 0)) {
-    turns = std::max<std::int64_t>(n.integer(0, "M"), 0);
+    // As many as nobody makes, which a double still holds: exporters write the largest integer.
+    constexpr std::int64_t kEndless = std::int64_t{1} << 53;
+    turns = std::clamp<std::int64_t>(n.integer(0, "M"), 0, kEndless);
     if (!n.e.status().ok()) return;
   }
   if (must_write_out || stacks > 0) {

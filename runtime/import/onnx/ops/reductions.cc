@@ -18,7 +18,6 @@ using ir::Opcode;
 struct Reduced {
   Sizes axes;
   bool keeps = true;
-  bool is_nothing = false;  // no axes, which here means none
 };
 
 Reduced axes_of(NodeContext& n, int rank) {
@@ -26,12 +25,9 @@ Reduced axes_of(NodeContext& n, int rank) {
   Sizes axes = n.numbers("axes");
   if (n.has(1)) axes = n.integers(1, "axes");
   reduced.keeps = n.number("keepdims", 1) != 0;
-  if (axes.empty()) {
-    reduced.is_nothing = n.number("noop_with_empty_axes", 0) != 0;
-    if (!reduced.is_nothing) {
-      axes.resize(at(rank));
-      std::iota(axes.begin(), axes.end(), 0);
-    }
+  if (axes.empty() && n.number("noop_with_empty_axes", 0) == 0) {
+    axes.resize(at(rank));
+    std::iota(axes.begin(), axes.end(), 0);
   }
   for (std::int64_t& axis : axes) axis = n.e.axis(axis, rank, "axes");
   std::sort(axes.begin(), axes.end());
@@ -42,12 +38,11 @@ Reduced axes_of(NodeContext& n, int rank) {
 
 using Reduction = std::function<Array(Emit&, const Array&, const Sizes&, bool)>;
 
-// `alone`: what becomes of each element where nothing is reduced.
+// Over no axes, too, each element becomes what the reduction makes of one.
 Handler reduction(const Reduction& reduce) {
   return [reduce](NodeContext& n) {
     const Array x = n.in(0);
     const Reduced reduced = axes_of(n, x.rank());
-    if (reduced.is_nothing) return n.set(0, x);
     n.set(0, reduce(n.e, x, reduced.axes, reduced.keeps));
   };
 }
@@ -73,6 +68,14 @@ Array log_sum_exp(Emit& e, const Array& x, const Sizes& axes, bool keeps) {
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) dims.push_back(x.dim(i));
   }
   return e.reshape(made, dims);
+}
+
+// Of integers by way of f64.
+Reduction in_floats(const Reduction& reduce) {
+  return [reduce](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
+    if (x.is_null() || ir::is_floating(x.dtype())) return reduce(e, x, axes, keeps);
+    return e.convert(reduce(e, e.convert(x, DType::f64), axes, keeps), x.dtype());
+  };
 }
 
 // The first place of the extreme along the axis, or the last; NaN is the extreme where there is
@@ -172,16 +175,15 @@ void add_reductions(OpTable& t) {
   t["ReduceL1"] = {reduction([](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
     return e.sum(abs(x), axes, keeps);
   })};
-  t["ReduceL2"] = {reduction([](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
+  t["ReduceL2"] = {reduction(in_floats([](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
     return sqrt(e.sum(x * x, axes, keeps));
-  })};
+  }))};
   t["ReduceSumSquare"] = {reduction([](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
     return e.sum(x * x, axes, keeps);
   })};
-  t["ReduceLogSum"] = {reduction([](Emit& e, const Array& x, const Sizes& axes, bool keeps) {
-    return log(e.sum(x, axes, keeps));
-  })};
-  t["ReduceLogSumExp"] = {reduction(log_sum_exp)};
+  t["ReduceLogSum"] = {reduction(in_floats([](Emit& e, const Array& x, const Sizes& axes,
+                                              bool keeps) { return log(e.sum(x, axes, keeps)); }))};
+  t["ReduceLogSumExp"] = {reduction(in_floats(log_sum_exp))};
   t["ArgMax"] = {place_of(Opcode::maximum)};
   t["ArgMin"] = {place_of(Opcode::minimum)};
   t["CumSum"] = {running_sum};

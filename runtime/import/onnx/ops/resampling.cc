@@ -13,6 +13,11 @@
 namespace plimsoll::onnx {
 namespace {
 
+// In f32, as scales are: 20 times 0.7 is 14, as exporters declare, and not a little less.
+double scaled_size(std::int64_t size, double scale) {
+  return std::floor(static_cast<float>(size) * static_cast<float>(scale));
+}
+
 using ir::DType;
 
 struct Axis {
@@ -39,13 +44,18 @@ struct Taps {
 double place_in_input(const Resize& r, const Axis& axis, std::int64_t i) {
   const auto x = static_cast<double>(i), size = static_cast<double>(axis.size);
   const auto wanted = static_cast<double>(axis.wanted);
-  if (r.transform == "asymmetric") return x / axis.scale;
+  // Which element is nearest to a place between two is told by singles, as elsewhere.
+  const auto scaled = [&](double place) -> double {
+    if (r.mode != "nearest") return place / axis.scale;
+    return static_cast<float>(place) / static_cast<float>(axis.scale);
+  };
+  if (r.transform == "asymmetric") return scaled(x);
   if (r.transform == "align_corners") {
     // The standard's own data have the length before it is rounded down.
     const double length = axis.has_scale ? axis.scale * size : wanted;
     return axis.wanted == 1 || length == 1 ? 0 : x * (size - 1) / (length - 1);
   }
-  if (r.transform == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
+  if (r.transform == "tf_half_pixel_for_nn") return scaled(x + 0.5);
   if (r.transform == "pytorch_half_pixel" && axis.wanted == 1) return 0;
   if (r.transform == "half_pixel_symmetric") {
     const double adjusted = wanted / (axis.scale * size), center = size / 2;
@@ -56,7 +66,7 @@ double place_in_input(const Resize& r, const Axis& axis, std::int64_t i) {
     return axis.roi_from * (size - 1) +
            x * (axis.roi_to - axis.roi_from) * (size - 1) / (wanted - 1);
   }
-  return (x + 0.5) / axis.scale - 0.5;
+  return scaled(x + 0.5) - 0.5;
 }
 
 double nearest_place(const Resize& r, double x) {
@@ -221,7 +231,7 @@ void resize(NodeContext& n) {
     if (sizes.empty()) {
       axis.scale = scales[i];
       axis.has_scale = true;
-      const double wanted = std::floor(static_cast<double>(axis.size) * scales[i]);
+      const double wanted = scaled_size(axis.size, scales[i]);
       if (!(scales[i] > 0) || !(wanted < 0x1p40)) return n.e.fail("scales must be positive");
       axis.wanted = static_cast<std::int64_t>(wanted);
     } else {
@@ -264,7 +274,7 @@ void upsample(NodeContext& n) {
   std::vector<Axis> axes;
   Sizes dims;
   for (std::int64_t i = 0; i < x.rank(); ++i) {
-    const double wanted = std::floor(static_cast<double>(x.dim(i)) * scales[at(i)]);
+    const double wanted = scaled_size(x.dim(i), scales[at(i)]);
     if (!(scales[at(i)] > 0) || !(wanted < 0x1p40)) return n.e.fail("scales must be positive");
     axes.push_back({x.dim(i), static_cast<std::int64_t>(wanted), scales[at(i)]});
     dims.push_back(i);

@@ -61,17 +61,23 @@ void discrete_fourier(NodeContext& n) {
   axis = n.e.axis(axis, x.rank());
   if (axis == x.rank() - 1) return n.e.fail("transforms along the parts of numbers");
   if (!n.e.status().ok()) return;
-  const std::int64_t length = n.has(1) ? n.integer(1, "dft_length") : x.dim(axis);
-  if (length < 1 || length > (1 << 28)) return n.e.fail("dft_length must be positive");
-  x = fitted(n.e, x, axis, length);
   const bool inverts = n.number("inverse", 0) != 0, is_onesided = n.number("onesided", 0) != 0;
+  // The half of a real signal's spectrum, from which that comes back.
+  const bool is_half = inverts && is_onesided;
+  const std::int64_t length = n.has(1)  ? n.integer(1, "dft_length")
+                              : is_half ? 2 * (x.dim(axis) - 1)
+                                        : x.dim(axis);
+  if (length < 1 || length > (1 << 28)) return n.e.fail("dft_length must be positive");
+  x = fitted(n.e, x, axis, is_half ? length / 2 + 1 : length);
   Array made = complex_of(n.e, x);
   if (made.is_null()) return;
   Sizes order;
   for (int i = 0; i < made.rank(); ++i) order.push_back(i);
   std::swap(order[at(axis)], order.back());
-  made = fourier(n.e, n.e.transpose(made, order), inverts ? "IFFT" : "FFT", length);
+  const char* const type = is_half ? "IRFFT" : inverts ? "IFFT" : "FFT";
+  made = fourier(n.e, n.e.transpose(made, order), type, length);
   made = n.e.transpose(made, order);
+  if (is_half) return n.set(0, n.e.unsqueeze(made, made.rank()));
   if (is_onesided) made = n.e.slice(made, axis, 0, length / 2 + 1);
   n.set(0, parts_of(n.e, made));
 }
