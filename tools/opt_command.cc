@@ -281,6 +281,7 @@ void add_opt(Commands& commands) {
       ->check(CLI::Range(1, 1 << 30));
   add_topology_flags(command, flags->plan);
   add_model_flags(command, flags->model);
+  add_value_flag(command, flags->model);
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

@@ -98,6 +98,7 @@ void add_plan(Commands& commands) {
   add_tier_flags(command, flags->plan);
   add_topology_flags(command, flags->plan);
   add_model_flags(command, flags->model);
+  add_value_flag(command, flags->model);
   add_recorded_plan_flags(command, flags->recorded);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command->add_flag("--frontier", flags->frontier,

@@ -83,10 +83,22 @@ void add_model_flags(CLI::App* command, ModelFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_value_flag(CLI::App* command, ModelFlags& flags) {
+  flags.values_are_for_models = true;
+  command
+      ->add_option("--input", flags.values,
+                   "NAME=FILE.npy: of an input of a model in ONNX on which shapes depend")
+      ->allow_extra_args(false);
+}
+
 Outcome parse_program(const InputFile& input, ModelFlags& flags,
                       std::unique_ptr<ir::Module>& module) {
   import::ProgramOptions options;
   const bool is_model = import::takes_inputs(input.text);
+  if (!flags.values.empty() && flags.values_are_for_models && !is_model) {
+    return Outcome::call_fault(invalid_argument(
+        "--input is for models in ONNX whose shapes depend on it; nothing is run here"));
+  }
   if (!flags.shapes.empty() && !is_model) {
     return Outcome::call_fault(invalid_argument(
         "--input-shape is for models in ONNX; this program says the shapes of its parameters"));

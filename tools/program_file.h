@@ -12,12 +12,15 @@ namespace plimsoll::tools {
 
 // What is said of the inputs of a model in ONNX.
 struct ModelFlags {
-  std::vector<std::string> shapes;  // NAME=1,3,224,224
-  std::vector<std::string> values;  // NAME=x.npy, of `run`: read where a shape depends on them
+  std::vector<std::string> shapes;     // NAME=1,3,224,224
+  std::vector<std::string> values;     // NAME=x.npy: read where a shape depends on them
+  bool values_are_for_models = false;  // the command takes no other inputs
   // Receives the values that became constants of the program, and are no parameters.
   std::vector<std::string> used;
 };
 void add_model_flags(CLI::App* command, ModelFlags& flags);
+// `--input`, for commands that run nothing.
+void add_value_flag(CLI::App* command, ModelFlags& flags);
 
 struct InputFile {
   std::string name;  // for messages

@@ -424,6 +424,11 @@ TEST(Run, TakesTheSizesOfAModelFromItsInputs) {
   }
   const Call drawn = plimsoll("run " + file + " --input-shape x:0=4" + given_shape);
   EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
+  const Call planned = plimsoll("plan " + file + " --input-shape x:0=4" + given_shape);
+  EXPECT_EQ(planned.exit_code, 0) << planned.error;
+  const Call text = plimsoll("plan " + folder.write("p.hlo", kAdd) + given_shape);
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_NE(text.error.find("--input is for models in ONNX"), std::string::npos) << text.error;
 }
 
 TEST(Run, AsksForTheSizesOfAModelByTheirInputs) {
