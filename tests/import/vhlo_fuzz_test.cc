@@ -9,6 +9,7 @@
 
 #include "runtime/import/program_bytes.h"
 #include "runtime/import/vhlo/vhlo.h"
+#include "runtime/ir/text/text.h"
 #include "tests/import/stored_files.h"
 
 namespace plimsoll::import {
@@ -62,6 +63,26 @@ TEST(Vhlo, TruthsOfAByteEachAreZeroOrOne) {
     }
   }
   EXPECT_EQ(found, 1);
+}
+
+// erf(x), top_k(x, 2) and sinh(x) as JAX 0.8.3 exports them for CPUs: custom calls of MHLO's names.
+TEST(Vhlo, CallsOfMhloAreOperations) {
+  const auto module = vhlo::read_module(
+      bytes_of(PLIMSOLL_SOURCE_DIR "/tests/import/vhlo_artifacts/calls_of_mhlo.mlirbc"), "x");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  for (const auto& instruction : (*module)->entry()->instructions()) {
+    const ir::Opcode opcode = instruction->opcode();
+    EXPECT_NE(opcode, ir::Opcode::custom_call) << ir::to_text(**module);
+    if (opcode != ir::Opcode::topk) continue;
+    EXPECT_EQ(instruction->attributes().find_extra("k"), "2");
+    EXPECT_EQ(instruction->attributes().find_extra("largest"), "true");
+    EXPECT_EQ(instruction->shape(),
+              ir::Shape::tuple({ir::Shape(ir::DType::f32, {2, 2}),
+                                ir::Shape(ir::DType::s32, {2, 2})}));
+  }
+  const std::string text = ir::to_text(**module);
+  for (const char* opcode : {" erf(", " topk(", " sinh("})
+    EXPECT_NE(text.find(opcode), std::string::npos) << opcode << text;
 }
 
 TEST(ProgramBytes, AreToldApart) {

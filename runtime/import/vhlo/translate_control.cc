@@ -18,8 +18,23 @@ using ir::Shape;
 
 namespace {
 
-// Replaced by an operation of our own, whose name is the rest.
-constexpr std::string_view kComposites = "chlo.";
+// Replaced by an operation of our own, whose name is the rest: composites, and the custom calls that
+// JAX wrote before 0.9 in their place.
+constexpr std::string_view kComposites = "chlo.", kCalls = "mhlo.";
+
+// The name of an elementwise operation that `name` stands for; empty: none.
+std::string own_operation(std::string_view name, std::string_view prefix,
+                          const std::vector<Instruction*>& operands, std::size_t results) {
+  if (!name.starts_with(prefix) || results != 1) return "";
+  std::string opcode(name.substr(prefix.size()));
+  std::replace(opcode.begin(), opcode.end(), '_', '-');
+  const auto known = ir::parse_opcode(opcode);
+  const bool is_complex =
+      std::any_of(operands.begin(), operands.end(), [](const Instruction* one) {
+        return one->shape().is_array() && ir::is_complex(one->shape().dtype());
+      });
+  return known.has_value() && ir::is_elementwise(*known) && !is_complex ? opcode : "";
+}
 
 Result<std::shared_ptr<const ir::CollectiveAttributes>> groups_of(const Operation& operation) {
   auto made = std::make_shared<ir::CollectiveAttributes>();
@@ -145,18 +160,8 @@ Result<Translator::Instructions> Translator::call(const Operation& operation, Sc
 Result<Translator::Instructions> Translator::composite(const Operation& operation, Scope& scope) {
   PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
   PLIMSOLL_ASSIGN_OR_RETURN(std::string_view name, text_of(operation, "name"));
-  if (name.starts_with(kComposites)) {
-    std::string opcode(name.substr(kComposites.size()));
-    std::replace(opcode.begin(), opcode.end(), '_', '-');
-    const auto known = ir::parse_opcode(opcode);
-    const bool is_complex = std::any_of(list.begin(), list.end(), [](const Instruction* one) {
-      return one->shape().is_array() && ir::is_complex(one->shape().dtype());
-    });
-    if (known.has_value() && ir::is_elementwise(*known) && operation.results.size() == 1 &&
-        !is_complex) {
-      return one(operation, scope, opcode, std::move(list));
-    }
-  }
+  const std::string opcode = own_operation(name, kComposites, list, operation.results.size());
+  if (!opcode.empty()) return one(operation, scope, opcode, std::move(list));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view callee, text_of(operation, "decomposition"));
   PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const computation, function(callee));
   return several(operation, scope, "call", std::move(list), {}, {computation});
@@ -173,6 +178,17 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   if (target == "annotate_device_placement" && list.size() == 1) {
     mark_placement(operation, *list[0]);
     return list;
+  }
+  const std::string opcode = own_operation(target, kCalls, list, operation.results.size());
+  if (!opcode.empty()) return one(operation, scope, opcode, std::move(list));
+  if (target == "mhlo.topk" && list.size() == 1 && operation.results.size() == 2) {
+    const Attribute* const given = operation.find("mhlo.attributes");
+    const Attribute* const k = given == nullptr ? nullptr : entry_of(*given, "k");
+    const Attribute* const largest = given == nullptr ? nullptr : entry_of(*given, "largest");
+    if (k == nullptr || k->kind != Attribute::Kind::number) return wrong(operation, "has no k");
+    attributes.extra = {{"k", std::to_string(k->number)},
+                        {"largest", largest == nullptr || largest->number != 0 ? "true" : "false"}};
+    return several(operation, scope, "topk", std::move(list), std::move(attributes));
   }
   attributes.custom_call_target = target;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));

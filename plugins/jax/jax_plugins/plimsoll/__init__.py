@@ -2,6 +2,7 @@
 """Makes Plimsoll a platform of JAX. JAX finds this package by its place, `jax_plugins.plimsoll`, and
 calls `initialize`; nothing else is to be done but to have its parent folder on the Python path."""
 
+import ctypes
 import os
 import pathlib
 
@@ -78,9 +79,24 @@ def register_moves() -> None:
         mlir.register_lowering(dispatch.device_put_p, lowering, platform=PLATFORM)
 
 
+def load_apart(path: str) -> None:
+    """Loads the library so that it finds its own LLVM and no other one, such as TensorFlow's, which
+    shows its symbols to the whole process. What JAX loads from the same path afterwards is this.
+    Whatever goes wrong JAX finds again, and says."""
+    # A sanitizer has to come before everything else.
+    if "asan" in os.environ.get("LD_PRELOAD", "") or not hasattr(os, "RTLD_DEEPBIND"):
+        return
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+    except OSError:
+        pass
+
+
 def initialize() -> None:
     """Called by JAX. Registers the platform."""
-    xla_bridge.register_plugin(PLATFORM, priority=500, library_path=library_path())
+    path = library_path()
+    load_apart(path)
+    xla_bridge.register_plugin(PLATFORM, priority=500, library_path=path)
     prepare_lowering()
     use_compilation_cache()
 
