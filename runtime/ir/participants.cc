@@ -20,17 +20,20 @@ enum class Numbered : std::uint8_t { replicas, replicas_with_partitions, partiti
 
 Numbered numbered_by(const Instruction& instruction) {
   const CollectiveAttributes* const collective = instruction.attributes().collective.get();
-  if (collective == nullptr || collective->channel_id == 0) return Numbered::replicas;
+  if (collective == nullptr) return Numbered::replicas;
+  const bool has_channel = collective->channel_id != 0;
   switch (instruction.opcode()) {
     case Opcode::all_reduce:
     case Opcode::all_reduce_start:
     case Opcode::all_gather:
     case Opcode::all_gather_start:
     case Opcode::reduce_scatter:
+      // Some programs give no channel where they number participants.
       return collective->use_global_device_ids ? Numbered::participants
-                                               : Numbered::replicas_with_partitions;
+             : has_channel                     ? Numbered::replicas_with_partitions
+                                               : Numbered::replicas;
     default:
-      return Numbered::partitions;
+      return has_channel ? Numbered::partitions : Numbered::replicas;
   }
 }
 
@@ -106,11 +109,6 @@ Result<Groups> collective_groups(const Instruction& instruction) {
   PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
   const Topology topology = topology_of(instruction);
   const Numbered numbered = numbered_by(instruction);
-  // Whoever writes it means participants, which only those with a channel are.
-  if (const auto& collective = instruction.attributes().collective;
-      collective != nullptr && collective->use_global_device_ids && collective->channel_id == 0) {
-    return wrong(instruction, "use_global_device_ids=true needs a channel_id");
-  }
   const std::int64_t count = numbered == Numbered::participants ? topology.participants()
                              : numbered == Numbered::partitions ? topology.partitions
                                                                 : topology.replicas;

@@ -76,9 +76,8 @@ TEST(Vhlo, CallsOfMhloAreOperations) {
     if (opcode != ir::Opcode::topk) continue;
     EXPECT_EQ(instruction->attributes().find_extra("k"), "2");
     EXPECT_EQ(instruction->attributes().find_extra("largest"), "true");
-    EXPECT_EQ(instruction->shape(),
-              ir::Shape::tuple({ir::Shape(ir::DType::f32, {2, 2}),
-                                ir::Shape(ir::DType::s32, {2, 2})}));
+    EXPECT_EQ(instruction->shape(), ir::Shape::tuple({ir::Shape(ir::DType::f32, {2, 2}),
+                                                      ir::Shape(ir::DType::s32, {2, 2})}));
   }
   const std::string text = ir::to_text(**module);
   for (const char* opcode : {" erf(", " topk(", " sinh("})

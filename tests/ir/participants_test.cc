@@ -46,11 +46,13 @@ TEST(Participants, WithAChannelReplicasComeWithTheirPartitions) {
 }
 
 TEST(Participants, GlobalIdsAreTheParticipants) {
-  const auto groups = groups_of(
-      "f32[6] all-reduce(x), channel_id=1, use_global_device_ids=true, "
-      "replica_groups={{5,0,2},{1},{3,4}}, to_apply=sum");
-  ASSERT_TRUE(groups.ok()) << groups.status().to_string();
-  EXPECT_EQ(*groups, (Groups{{5, 0, 2}, {1}, {3, 4}}));
+  for (const char* channel : {"channel_id=1, ", ""}) {
+    const auto groups =
+        groups_of("f32[6] all-reduce(x), " + std::string(channel) +
+                  "use_global_device_ids=true, replica_groups={{5,0,2},{1},{3,4}}, to_apply=sum");
+    ASSERT_TRUE(groups.ok()) << groups.status().to_string();
+    EXPECT_EQ(*groups, (Groups{{5, 0, 2}, {1}, {3, 4}})) << channel;
+  }
 }
 
 TEST(Participants, OtherOperationsWithAChannelNumberPartitions) {
@@ -69,6 +71,7 @@ TEST(Participants, WithoutGroupsAllAreInOne) {
   for (const auto& [attributes, expected] : std::vector<std::pair<std::string, Groups>>{
            {"replica_groups={}", {{0, 3}, {1, 4}, {2, 5}}},
            {"channel_id=1, replica_groups={}", {{0, 1, 2, 3, 4, 5}}},
+           {"use_global_device_ids=true", {{0, 1, 2, 3, 4, 5}}},
            {"channel_id=1, use_global_device_ids=true", {{0, 1, 2, 3, 4, 5}}}}) {
     const auto groups = groups_of("f32[6] all-reduce(x), " + attributes + ", to_apply=sum");
     ASSERT_TRUE(groups.ok()) << groups.status().to_string();
@@ -85,10 +88,6 @@ TEST(Participants, WhatTheTopologyHasNotIsNamedWithTheRemedy) {
             std::string::npos);
   EXPECT_NE(error_of("f32[6] all-to-all(x), channel_id=1, dimensions={0}, replica_groups={{3}}")
                 .find("there is no partition 3"),
-            std::string::npos);
-  EXPECT_NE(error_of("f32[6] all-reduce(x), use_global_device_ids=true, "
-                     "replica_groups={{0,1,2,3,4,5}}, to_apply=sum")
-                .find("use_global_device_ids=true needs a channel_id"),
             std::string::npos);
 }
 

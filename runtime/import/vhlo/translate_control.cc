@@ -18,8 +18,8 @@ using ir::Shape;
 
 namespace {
 
-// Replaced by an operation of our own, whose name is the rest: composites, and the custom calls that
-// JAX wrote before 0.9 in their place.
+// Replaced by an operation of our own, whose name is the rest: composites, and the custom calls
+// that JAX wrote before 0.9 in their place.
 constexpr std::string_view kComposites = "chlo.", kCalls = "mhlo.";
 
 // The name of an elementwise operation that `name` stands for; empty: none.
@@ -29,10 +29,9 @@ std::string own_operation(std::string_view name, std::string_view prefix,
   std::string opcode(name.substr(prefix.size()));
   std::replace(opcode.begin(), opcode.end(), '_', '-');
   const auto known = ir::parse_opcode(opcode);
-  const bool is_complex =
-      std::any_of(operands.begin(), operands.end(), [](const Instruction* one) {
-        return one->shape().is_array() && ir::is_complex(one->shape().dtype());
-      });
+  const bool is_complex = std::any_of(operands.begin(), operands.end(), [](const Instruction* one) {
+    return one->shape().is_array() && ir::is_complex(one->shape().dtype());
+  });
   return known.has_value() && ir::is_elementwise(*known) && !is_complex ? opcode : "";
 }
 
