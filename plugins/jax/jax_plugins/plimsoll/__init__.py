@@ -84,7 +84,7 @@ def load_apart(path: str) -> None:
     shows its symbols to the whole process. What JAX loads from the same path afterwards is this.
     Whatever goes wrong JAX finds again, and says."""
     # A sanitizer has to come before everything else.
-    if "asan" in os.environ.get("LD_PRELOAD", "") or not hasattr(os, "RTLD_DEEPBIND"):
+    if "san.so" in os.environ.get("LD_PRELOAD", "") or not hasattr(os, "RTLD_DEEPBIND"):
         return
     try:
         ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
