@@ -64,7 +64,7 @@ sums 16 1000
 sums 1000000 20
 echo "network_tests: sums between hosts: good"
 
-if [ -c /dev/net/tun ]; then
+if [ -c /dev/net/tun ] && command -v python3 >/dev/null; then
   python3 scripts/lossy_link.py "$name-1" "t$$-1" "$name-2" "t$$-2" 2 1 1 >"$folder/link" &
   link=$!
   until grep -q ready "$folder/link" 2>/dev/null; do
@@ -81,7 +81,7 @@ if [ -c /dev/net/tun ]; then
   first=10.77.0.1
   echo "network_tests: delay of 2 ms and loss of 1 %: good"
 else
-  echo "network_tests: delay and loss: skipped, there is no /dev/net/tun"
+  echo "network_tests: delay and loss: skipped, there is no /dev/net/tun or no python3"
 fi
 
 cat >"$folder/step.hlo" <<'HLO'

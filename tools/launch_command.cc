@@ -28,6 +28,7 @@
 #include "collectives/socket.h"
 #include "runtime/base/index.h"
 #include "tools/command.h"
+#include "tools/group_guard.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -164,57 +165,6 @@ ReservedPort reserve_port() {
   ::_exit(127);
 }
 
-// Ends the ranks' process groups when the launcher has gone without having done so, by SIGKILL,
-// say: their parents alone are told of that by the system. A process of its own, which hears of
-// each rank that starts and ends.
-class Guard {
- public:
-  explicit Guard(int ranks) {
-    std::vector<pid_t> groups;
-    groups.reserve(at(ranks));
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0) return;
-    Socket in(pipe[0]);
-    told_ = Socket(pipe[1]);
-    pid_ = ::fork();
-    if (pid_ == 0) watch(in.fd(), groups);
-  }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-  ~Guard() {
-    told_.reset();
-    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
-  }
-
-  void has_started(pid_t rank) { tell(rank); }
-  void has_ended(pid_t rank) { tell(-rank); }
-
- private:
-  void tell(pid_t what) {
-    const std::string_view bytes(reinterpret_cast<const char*>(&what), sizeof what);
-    if (told_) write_all(told_.fd(), bytes);
-  }
-
-  [[noreturn]] static void watch(int in, std::vector<pid_t>& groups) {
-    ::setsid();  // out of reach of the terminal
-    // Nothing is kept open that somebody waits for the end of.
-    ::dup2(in, 0);
-    ::close_range(1, ~0U, 0);
-    for (pid_t told; ::read(0, &told, sizeof told) == static_cast<ssize_t>(sizeof told);) {
-      if (told > 0) {
-        groups.push_back(told);
-      } else {
-        std::erase(groups, -told);
-      }
-    }
-    for (const pid_t group : groups) ::kill(-group, SIGKILL);
-    ::_exit(0);
-  }
-
-  Socket told_;
-  pid_t pid_ = -1;
-};
-
 std::vector<std::string> environment_of(int rank, const LaunchFlags& flags, int port) {
   const int ranks = flags.processes;
   std::vector<std::pair<std::string, std::string>> set{
@@ -291,7 +241,7 @@ int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 +
 class Launch {
  public:
   Launch(const LaunchFlags& flags, Socket signals)
-      : flags_(flags), signals_(std::move(signals)), guard_(flags.processes) {
+      : flags_(flags), signals_(std::move(signals)), guard_(at(flags.processes)) {
     ranks_.resize(at(flags.processes));
   }
   ~Launch() { signal_all(SIGKILL); }
@@ -405,7 +355,7 @@ class Launch {
 
   const LaunchFlags& flags_;
   Socket signals_;
-  Guard guard_;
+  GroupGuard guard_;
   std::vector<Rank> ranks_;
   std::optional<std::size_t> failed_;  // the first
   std::optional<steady_clock::time_point> ask_at_, kill_at_;

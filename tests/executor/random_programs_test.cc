@@ -49,6 +49,17 @@ TEST(RandomProgram, SwapsNoMoreThanASmallTierHolds) {
   EXPECT_GT(totals.swapping_plans, 0);
 }
 
+// In the order for collectives its fastest plan packs tighter than in that of the least peak, which
+// a limit of that peak must not ask for.
+TEST(RandomProgram, IsAsFastUnderALimitOfItsPeak) {
+  constexpr std::uint64_t kSeed = 31417769;
+  auto provider = create_provider();
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
+  testing::RandomProgramTotals totals;
+  EXPECT_EQ(testing::check_random_program(kSeed, **provider, 1, totals), "");
+  EXPECT_GT(totals.beside, 0);
+}
+
 // A kernel in a loop writes a value as its code.
 TEST(RandomProgram, HasKernelsThatEncodeInLoopsOfOneFunction) {
   constexpr std::uint64_t kSeed = 5000355;

@@ -65,6 +65,25 @@ TEST(Vhlo, TruthsOfAByteEachAreZeroOrOne) {
   EXPECT_EQ(found, 1);
 }
 
+// jnp.sort(x, axis=1) as JAX 0.10.2 exports it for four devices with explicit axes: a comparison
+// whose constants, made outside of it, are marked by how they are held.
+TEST(Vhlo, MarksOfWhatIsDoneWithEachElementAreNone) {
+  const auto module = read_program(
+      bytes_of(PLIMSOLL_SOURCE_DIR "/tests/import/vhlo_artifacts/sort_of_explicit_axes.mlirbc"),
+      "x");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  int sorts = 0;
+  for (const auto& computation : (*module)->computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() != ir::Opcode::sort) continue;
+      ++sorts;
+      for (const auto& one : instruction->to_apply()->instructions())
+        EXPECT_NE(one->opcode(), ir::Opcode::custom_call) << ir::to_text(**module);
+    }
+  }
+  EXPECT_EQ(sorts, 1);
+}
+
 // erf(x), top_k(x, 2) and sinh(x) as JAX 0.8.3 exports them for CPUs: custom calls of MHLO's names.
 TEST(Vhlo, CallsOfMhloAreOperations) {
   const auto module = vhlo::read_module(

@@ -236,6 +236,22 @@ TEST(OnnxRuntimePlugin, NodesThatAreNotReadStandBetweenPrograms) {
   EXPECT_EQ(session.logger.last, "plimsoll takes 3 of 6 nodes, as 2 programs");
 }
 
+// As TorchScript names values: the second input of one part may be called as a first one's value.
+TEST(OnnxRuntimePlugin, ValuesMayHaveAnyNames) {
+  GraphBuilder builder;
+  for (const char* name : {"input.1", "input"}) builder.value(name, {2});
+  builder.node("Neg", {"input.1"}, {"input.0"});
+  builder.node("Add", {"input.0", "input"}, {"y"});
+  builder.inputs({{"input.1", "input"}});
+  builder.outputs({{"y"}});
+  Session session;
+  ASSERT_EQ(session.error, "");
+  ASSERT_EQ(session.compile(builder.graph), "");
+  std::vector<abi::Value> outputs;
+  ASSERT_EQ(session.run({floats({2}, {1, 2}), floats({2}, {10, 20})}, outputs), "");
+  EXPECT_EQ(floats_of(outputs[0]), (std::vector<float>{9, 18}));
+}
+
 // y = c > 0 ? x + k : -x, with what the branches name of the graph around them.
 TEST(OnnxRuntimePlugin, BranchesGoWithTheirNode) {
   GraphBuilder builder, then, otherwise;

@@ -14,6 +14,7 @@ import plimsoll
 
 jax = pytest.importorskip("jax")
 import gpt_step  # noqa: E402
+from processes import printed  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).with_name("gpt_step.py")
 
@@ -27,19 +28,6 @@ def train(**environment):
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def printed(program, **environment):
-    """What a program prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def trained(**environment):

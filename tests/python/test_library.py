@@ -9,22 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from processes import printed
 
 import plimsoll
-
-
-def run_python(code, **environment):
-    import os
-
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_imports_and_runs_without_jax_and_torch():
@@ -41,7 +28,7 @@ ENTRY main {
 (y,) = plimsoll.Context().load(program)(numpy.arange(3, dtype=numpy.float32))
 print(numpy.asarray(y).tolist())
 """
-    assert run_python(code).strip() == "[0.0, 2.0, 4.0]"
+    assert printed(code).strip() == "[0.0, 2.0, 4.0]"
 
 
 def test_without_numpy_the_command_runs_and_the_rest_says_what_is_missing():
@@ -55,7 +42,7 @@ try:
 except ModuleNotFoundError as error:
     print("pip install numpy" in str(error))
 """
-    assert run_python(code).split() == ["True", "True"]
+    assert printed(code).split() == ["True", "True"]
 
 
 def test_plan_of_a_function_without_jax_says_what_to_install():
@@ -68,7 +55,7 @@ try:
 except ModuleNotFoundError as error:
     print("pip install 'plimsoll[jax]'" in str(error))
 """
-    assert run_python(code).strip() == "True"
+    assert printed(code).strip() == "True"
 
 
 def test_exports_its_own_symbols_alone():
@@ -84,7 +71,7 @@ def test_exports_its_own_symbols_alone():
 
 
 def test_needs_no_library_of_llvm():
-    mapped = run_python(
+    mapped = printed(
         "import plimsoll; plimsoll.Context(); print(open('/proc/self/maps').read())"
     )
     assert "libplimsoll" in mapped

@@ -282,14 +282,16 @@ TEST(LaunchCommand, PassesSignalsOn) {
   EXPECT_NE(call.out.find("[1] heard"), std::string::npos) << call.out;
 }
 
-// As `nohup` has it, and shells for what scripts start in the background.
+// As `nohup` has it, and shells for what scripts start in the background. The ranks of this test
+// would end by what is passed on.
 TEST(LaunchCommand, IgnoresWhatItIsToldToIgnore) {
   const Folder folder;
-  const std::string file = folder.write(
-      "ignoring.sh",
-      "trap '' HUP INT\n'" PLIMSOLL_COMMAND
-      "' launch -n 2 -- sh -c 'if [ $RANK = 0 ]; then kill -HUP $PPID; kill -INT $PPID; fi; "
-      "sleep 0.3; echo went on'\n");
+  const std::string file =
+      folder.write("ignoring.sh", "trap '' HUP INT\n'" PLIMSOLL_COMMAND
+                                  "' launch -n 2 -- env --default-signal=HUP,INT sh -c 'if [ $RANK "
+                                  "= 0 ]; then kill -HUP $PPID; "
+                                  "kill -INT $PPID; fi; "
+                                  "sleep 0.3; echo went on'\n");
   const Call call = plimsoll("launch -n 1 -- sh " + file);
   EXPECT_EQ(call.exit_code, 0) << call.error;
   EXPECT_NE(call.out.find("[0] went on"), std::string::npos) << call.out;

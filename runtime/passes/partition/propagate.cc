@@ -57,6 +57,13 @@ class Propagation {
   }
 
  private:
+  // The participants that have parts of the same sums.
+  struct ReducedOver {
+    bool is_any = false;
+    std::vector<bool> stays;  // by dimension of what is seen: not reduced over
+    ir::Groups groups;
+  };
+
   // Where the program asks for summands, from here on; and what is linear in summands, of these:
   // sums are made where the program asks for them, or where something reads them that is not.
   Result<Instruction*> computed_on_summands(Instruction& at) {
@@ -213,12 +220,10 @@ class Propagation {
     return true;
   }
 
-  Result<Instruction*> apply(Instruction& at, const Rule& rule, const Sharding& seen) {
-    const Sharding held = carried(seen, rule.result, partitions_);
-    const auto shape = ir::tile_shape(at.shape(), held);
-    if (!shape.ok() || !has_operands(at, rule, seen)) return static_cast<Instruction*>(nullptr);
-    const ReducedOver over = reduced_over(at, rule, seen);
-    if (held.is_replicated() && !over.is_any) return static_cast<Instruction*>(nullptr);
+  // Without what lies beyond the arrays where that would get into a sum.
+  Result<std::vector<Instruction*>> operands_on_tiles(Instruction& at, const Rule& rule,
+                                                      const Sharding& seen,
+                                                      const ReducedOver& over) {
     std::vector<Instruction*> operands;
     for (int i = 0; i < at.operand_count(); ++i) {
       const Along& along = rule.operands[plimsoll::at(i)];
@@ -230,6 +235,17 @@ class Propagation {
       }
       operands.push_back(operand);
     }
+    return operands;
+  }
+
+  Result<Instruction*> apply(Instruction& at, const Rule& rule, const Sharding& seen) {
+    const Sharding held = carried(seen, rule.result, partitions_);
+    const auto shape = ir::tile_shape(at.shape(), held);
+    if (!shape.ok() || !has_operands(at, rule, seen)) return static_cast<Instruction*>(nullptr);
+    const ReducedOver over = reduced_over(at, rule, seen);
+    if (held.is_replicated() && !over.is_any) return static_cast<Instruction*>(nullptr);
+    PLIMSOLL_ASSIGN_OR_RETURN(std::vector<Instruction*> operands,
+                              operands_on_tiles(at, rule, seen, over));
     Instruction* made = add_on_tiles(at, *shape, held, std::move(operands));
     if (!over.is_any) return tiles_.add_whole_of(made, at.shape(), held);
     Instruction* const summand = made;
@@ -254,16 +270,8 @@ class Propagation {
       if (!shape.ok()) return static_cast<Instruction*>(nullptr);
       shapes.push_back(*shape);
     }
-    std::vector<Instruction*> operands;
-    for (int i = 0; i < at.operand_count(); ++i) {
-      const Along& along = rule.operands[plimsoll::at(i)];
-      Instruction* operand = at.operand(i);
-      if (!along.empty()) {
-        PLIMSOLL_ASSIGN_OR_RETURN(operand,
-                                  tiles_.tile_of(operand, carried(seen, along, partitions_)));
-      }
-      operands.push_back(operand);
-    }
+    PLIMSOLL_ASSIGN_OR_RETURN(std::vector<Instruction*> operands,
+                              operands_on_tiles(at, rule, seen, {}));
     Instruction* const made = add_on_tiles(at, Shape::tuple(shapes), held, std::move(operands));
     std::vector<Instruction*> wholes;
     for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -320,13 +328,6 @@ class Propagation {
     }
     return made;
   }
-
-  // The participants that have parts of the same sums.
-  struct ReducedOver {
-    bool is_any = false;
-    std::vector<bool> stays;  // by dimension of what is seen: not reduced over
-    ir::Groups groups;
-  };
 
   // What is reduced over without what lies beyond the array: as a reduction starts, which may be
   // counted several times, or zeros.

@@ -59,6 +59,22 @@ TEST(OnnxStandard, ScaledSizesAreThoseOfSingles) {
   EXPECT_EQ(made->shape().dims(), (ir::Dims{1, 1, 14, 33}));
 }
 
+// 11 / 1.1F is 10 in f32, and a little less in f64.
+TEST(OnnxStandard, TheNearestOfAScaledPlaceIsTheOneOfSingles) {
+  std::vector<float> numbers;
+  for (int i = 0; i < 20; ++i) numbers.push_back(static_cast<float>(i));
+  OneNode node("Resize");
+  node.input(array<float>({1, 1, 1, 20}, numbers))
+      .no_input()
+      .constant(array<float>({4}, {1, 1, 1, 1.1F}))
+      .with(text_attribute("coordinate_transformation_mode", "asymmetric"))
+      .with(text_attribute("nearest_mode", "floor"));
+  const auto made = node.result(DType::f32);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  ASSERT_EQ(made->shape().dims(), (ir::Dims{1, 1, 1, 22}));
+  EXPECT_EQ(made->at(11), 10);
+}
+
 // As exporters write loops that a condition alone ends.
 TEST(OnnxStandard, LoopsOfTheMostTurnsThatThereAreEndByTheirCondition) {
   const auto module = import::read_program(doubling(0x7fffffffffffffffU), "m.onnx");
