@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/ir/interpreter/interpreter.h"
@@ -16,74 +18,13 @@
 #include "tests/cases/random.h"
 #include "tests/cases/random_module.h"
 #include "tests/passes/expression.h"
+#include "tests/passes/partitioned.h"
 
 namespace plimsoll::passes {
 namespace {
 
 using ir::Literal;
 using ir::Opcode;
-
-int number_of(const ir::Module& module, Opcode opcode) {
-  int found = 0;
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      if (instruction->opcode() == opcode) ++found;
-    }
-  }
-  return found;
-}
-
-// Of the tile that a partition has of an array of `whole`: where its first element lies.
-std::vector<std::int64_t> start_of(const ir::Shape& shape, const ir::Sharding& sharding,
-                                   std::int64_t partition, std::int64_t partitions) {
-  std::vector<std::int64_t> start(at(shape.rank()));
-  if (sharding.is_replicated()) return start;
-  const std::int64_t tile = sharding.tile_of_partition(partitions)[at(partition)];
-  const std::vector<std::int64_t> place = sharding.place_of_tile(tile);
-  for (int d = 0; d < shape.rank(); ++d) start[at(d)] = place[at(d)] * shape.dim(d);
-  return start;
-}
-
-// The part of `whole` that a partition has; `beyond` is what the tile has beyond the array.
-Literal tile_of(const Literal& whole, const ir::Sharding& sharding, std::int64_t partition,
-                std::int64_t partitions, double beyond = 0) {
-  const auto shape = ir::tile_shape(whole.shape(), sharding);
-  EXPECT_TRUE(shape.ok());
-  Literal tile(*shape);
-  const std::vector<std::int64_t> start = start_of(*shape, sharding, partition, partitions);
-  for (std::int64_t i = 0; i < shape->element_count(); ++i) {
-    std::int64_t rest = i, from = 0, stride = 1;
-    bool is_inside = true;
-    for (int d = shape->rank() - 1; d >= 0; --d) {
-      const std::int64_t place = start[at(d)] + rest % shape->dim(d);
-      is_inside = is_inside && place < whole.shape().dim(d);
-      from += place * stride;
-      stride *= whole.shape().dim(d);
-      rest /= shape->dim(d);
-    }
-    tile.set(i, is_inside ? whole.at(from) : beyond);
-  }
-  return tile;
-}
-
-// With zeros beyond the array of shape `whole`.
-Literal inside(Literal tile, const ir::Shape& whole, const ir::Sharding& sharding,
-               std::int64_t partition, std::int64_t partitions) {
-  const std::vector<std::int64_t> start = start_of(tile.shape(), sharding, partition, partitions);
-  for (std::int64_t i = 0; i < tile.shape().element_count(); ++i) {
-    std::int64_t rest = i;
-    for (int d = tile.shape().rank() - 1; d >= 0; --d) {
-      if (start[at(d)] + rest % tile.shape().dim(d) >= whole.dim(d)) tile.set(i, 0);
-      rest /= tile.shape().dim(d);
-    }
-  }
-  return tile;
-}
-
-// What poisons every sum that it gets into.
-double poison(ir::DType dtype) {
-  return ir::is_floating(dtype) ? std::numeric_limits<double>::quiet_NaN() : 1;
-}
 
 constexpr std::string_view kSums =
     "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n";
@@ -309,10 +250,55 @@ TEST(Partition, WholesAndTilesAgree) {
   }
 }
 
-// Random programs whose parameters are cut at random: the same values, up to the order of sums.
+// Any sharding of an array of so many dimensions by a mesh of two axes.
+std::string random_sharding(cases::Random& random, std::span<const std::int64_t> sizes, int rank) {
+  std::vector<std::vector<ir::MeshAxisPart>> axes(at(rank));
+  for (std::int64_t axis = 0; axis < 2 && rank > 0; ++axis) {
+    const std::size_t d = random.below(axes.size());
+    if (random.chance(0.8)) axes[d].push_back({axis, 1, 0});
+  }
+  const auto sharding = ir::mesh_sharding(sizes, axes);
+  EXPECT_TRUE(sharding.ok());
+  return ir::to_string(*sharding);
+}
+
+void say_sharding(ir::Instruction& instruction, std::string sharding) {
+  auto& extra = instruction.attributes().extra;
+  std::erase_if(extra, [](const auto& one) { return one.first == "sharding"; });
+  extra.emplace_back("sharding", std::move(sharding));
+}
+
+// Marks behind some arrays of a computation, which their readers read.
+void add_marks(cases::Random& random, std::span<const std::int64_t> sizes,
+               ir::Computation& computation) {
+  std::vector<ir::Instruction*> arrays;
+  for (const auto& one : computation.instructions()) {
+    const bool may_be = one->shape().is_array() && !one->users().empty() && !one->is_root();
+    if (may_be && random.chance(0.15)) arrays.push_back(one.get());
+  }
+  for (ir::Instruction* const array : arrays) {
+    const std::vector<ir::Instruction*> users = array->users();
+    ir::Attributes attributes;
+    attributes.custom_call_target = "Sharding";
+    ir::Instruction* const root = computation.root();
+    ir::Instruction* const mark =
+        computation.add(Opcode::custom_call, array->shape(), {array}, {}, std::move(attributes));
+    say_sharding(*mark, random_sharding(random, sizes, array->shape().rank()));
+    for (ir::Instruction* const user : users) {
+      for (int i = 0; i < user->operand_count(); ++i) {
+        if (user->operand(i) == array) user->replace_operand(i, mark);
+      }
+    }
+    computation.set_root(root);
+  }
+  ASSERT_TRUE(computation.sort_topologically().ok());
+}
+
+// Random programs whose parameters, results and some of the arrays between are cut at random, in
+// loops and branches, too: the same values, up to the order of sums.
 TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
   std::int64_t sums = 0, gathers = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
     cases::RandomModuleOptions options;
     options.instructions = 50;
     options.largest_bytes = 4 << 10;
@@ -320,59 +306,30 @@ TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
     options.donations = false;
     const auto whole = cases::random_module(seed, options);
     const auto arguments = cases::random_arguments(*whole, seed + 1);
-    const auto expected = ir::interpret(*whole, arguments);
-    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-
     cases::Random random(seed + 100);
     const auto module = whole->clone();
     const std::int64_t sizes[] = {2, random.between(1, 2)};
-    const std::int64_t partitions = module->num_partitions = sizes[0] * sizes[1];
+    module->num_partitions = sizes[0] * sizes[1];
     module->extra.emplace_back(kWholeShapes, "true");
-    std::vector<ir::Sharding> shardings;
     for (ir::Instruction* const parameter : module->entry()->parameters()) {
-      const ir::Dims& dims = parameter->shape().dims();
-      std::vector<std::vector<ir::MeshAxisPart>> axes(at(dims.size()));
-      for (std::int64_t axis = 0; axis < 2 && dims.size() > 0; ++axis) {
-        const std::size_t d = random.below(axes.size());
-        if (random.chance(0.8)) axes[d].push_back({axis, 1, 0});
-      }
-      auto sharding = ir::mesh_sharding(sizes, axes);
-      ASSERT_TRUE(sharding.ok());
-      parameter->attributes().extra.emplace_back("sharding", ir::to_string(*sharding));
-      shardings.push_back(std::move(*sharding));
+      say_sharding(*parameter, random_sharding(random, sizes, parameter->shape().rank()));
     }
-    const Status status = partition(*module).status();
-    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.to_string();
-    ASSERT_TRUE(ir::verify(*module).ok())
-        << "seed " << seed << ": " << ir::verify(*module).to_string() << ir::to_text(*module);
-    std::vector<std::vector<Literal>> tiles(at(partitions));
-    for (std::int64_t p = 0; p < partitions; ++p) {
-      for (std::size_t i = 0; i < arguments.size(); ++i) {
-        tiles[at(p)].push_back(tile_of(arguments[i], shardings[i], p, partitions,
-                                       poison(arguments[i].shape().dtype())));
+    if (random.chance(0.5)) {
+      add_marks(random, sizes, *module->entry());
+      for (const auto& one : module->entry()->instructions()) {
+        if (one->opcode() != Opcode::while_ && one->opcode() != Opcode::conditional) continue;
+        add_marks(random, sizes, *one->called_computations().back());
       }
     }
-    const auto results = ir::interpret_together(*module, tiles);
-    ASSERT_TRUE(results.ok()) << "seed " << seed << ": " << results.status().to_string();
-    const ir::Instruction& root = *module->entry()->root();
-    std::vector<int> ranks;
-    for (const ir::Shape* leaf : ir::leaves(whole->entry()->root()->shape())) {
-      ranks.push_back(leaf->rank());
-    }
-    const auto held =
-        ir::parse_shardings(root.attributes().find_extra("sharding"), ranks, partitions);
-    ASSERT_TRUE(held.ok()) << held.status().to_string();
-    for (std::int64_t p = 0; p < partitions; ++p) {
-      for (std::size_t i = 0; i < ranks.size(); ++i) {
-        const Literal& result = expected->elements()[i];
-        EXPECT_EQ(cases::compare_close(tile_of(result, (*held)[i], p, partitions),
-                                       inside((*results)[at(p)].elements()[i], result.shape(),
-                                              (*held)[i], p, partitions),
-                                       2e-3, 1e-3),
-                  "")
-            << "seed " << seed << " partition " << p << " result " << i;
+    if (random.chance(0.5)) {
+      std::string all;
+      for (const ir::Shape* const leaf : ir::leaves(module->entry()->root()->shape())) {
+        all += (all.empty() ? "" : ", ") + random_sharding(random, sizes, leaf->rank());
       }
+      say_sharding(*module->entry()->root(), "{" + all + "}");
     }
+    compute_on_tiles(*whole, *module, arguments, 2e-3, 1e-3);
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
     sums += number_of(*module, Opcode::all_reduce);
     gathers += number_of(*module, Opcode::all_gather);
   }
@@ -415,42 +372,10 @@ ENTRY e {
               "\n" + program);
     auto arguments = cases::random_arguments(*whole, 4);
     for (int i = 0; i < 7; ++i) arguments[2].set(i, i % 4);
-    const auto expected = ir::interpret(*whole, arguments);
-    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-    const Status status = partition(*module).status();
-    ASSERT_TRUE(status.ok()) << status.to_string();
-    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
-    EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+    compute_on_tiles(*whole, *module, arguments, 1e-5);
+    // Of the two results that nobody has asked for in such tiles.
+    EXPECT_EQ(number_of(*module, Opcode::all_gather), 2) << ir::to_text(*module);
     EXPECT_EQ(number_of(*module, Opcode::all_reduce), 5);
-    const auto rows = ir::parse_sharding(
-        "{devices=[" + std::to_string(partitions) + ",1]<=[" + std::to_string(partitions) + "]}", 2,
-        partitions);
-    ASSERT_TRUE(rows.ok());
-    std::vector<std::vector<Literal>> tiles(at(partitions));
-    for (std::int64_t p = 0; p < partitions; ++p) {
-      for (const Literal& argument : arguments) {
-        tiles[at(p)].push_back(
-            tile_of(argument, *rows, p, partitions, poison(argument.shape().dtype())));
-      }
-    }
-    const auto results = ir::interpret_together(*module, tiles);
-    ASSERT_TRUE(results.ok()) << results.status().to_string();
-    const auto held =
-        ir::parse_shardings(module->entry()->root()->attributes().find_extra("sharding"),
-                            std::vector<int>{2, 1, 0, 2, 2, 3, 2}, partitions);
-    ASSERT_TRUE(held.ok()) << held.status().to_string();
-    EXPECT_FALSE((*held)[3].is_replicated());
-    for (std::int64_t p = 0; p < partitions; ++p) {
-      for (std::size_t i = 0; i < 7; ++i) {
-        const Literal& result = expected->elements()[i];
-        EXPECT_EQ(cases::compare_close(tile_of(result, (*held)[i], p, partitions),
-                                       inside((*results)[at(p)].elements()[i], result.shape(),
-                                              (*held)[i], p, partitions),
-                                       1e-5),
-                  "")
-            << partitions << " " << p << " " << i;
-      }
-    }
   }
 }
 
@@ -540,37 +465,160 @@ ENTRY e {
   k = f32[3,3,3,2] parameter(1), sharding={devices=[1,1,1,2]<=[2]}
   ROOT r = f32[4,5,5,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, sharding={devices=[1,1,1,2]<=[2]}
 )"},
+      // Features in groups, so many of them each.
+      {R"(  x = f32[4,5,5,4] parameter(0), sharding={devices=[1,1,1,2]<=[2]}
+  k = f32[3,3,1,8] parameter(1), sharding={replicated}
+  ROOT r = f32[4,5,5,8] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=4, sharding={devices=[1,1,1,2]<=[2]}
+)"},
+      {R"(  x = f32[4,5,5,4] parameter(0), sharding={replicated}
+  k = f32[3,3,2,6] parameter(1), sharding={devices=[1,1,1,2]<=[2]}
+  ROOT r = f32[4,5,5,6] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=2, sharding={devices=[1,1,1,2]<=[2]}
+)"},
   };
   for (const Case& one : cases) {
     const std::string program = std::string(kSums) + std::string(kHelpers) + one.text + "}\n";
     const auto whole = parse("HloModule m\n" + program);
     const auto module = parse("HloModule m, whole_shapes=true, num_partitions=2\n" + program);
     const auto arguments = cases::random_arguments(*whole, 7);
-    const auto expected = ir::interpret(*whole, arguments);
-    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-    std::vector<std::vector<Literal>> tiles(2);
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const auto held =
-          ir::parse_sharding(whole->entry()->parameters()[i]->attributes().find_extra("sharding"),
-                             arguments[i].shape().rank(), 2);
-      ASSERT_TRUE(held.ok()) << held.status().to_string();
-      for (std::int64_t p = 0; p < 2; ++p)
-        tiles[at(p)].push_back(tile_of(arguments[i], *held, p, 2));
-    }
-    const auto said = ir::parse_sharding(
-        whole->entry()->root()->attributes().find_extra("sharding"), expected->shape().rank(), 2);
-    ASSERT_TRUE(said.ok());
+    compute_on_tiles(*whole, *module, arguments, 1e-5);
+    EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::all_reduce), one.sums) << ir::to_text(*module);
+  }
+}
+
+// A dimension of one element that is cut has that element in one tile alone.
+TEST(Partition, OneElementIsInOneTile) {
+  const auto module = on_tiles(R"(
+ENTRY e {
+  x = f32[1,12] parameter(0), sharding={devices=[2,2]<=[4]}
+  flat = f32[12] reshape(x)
+  ROOT r = f32[12] negate(flat), sharding={devices=[2,2]<=[4] last_tile_dim_replicate}
+}
+)",
+                               4);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 2) << ir::to_text(*module);
+}
+
+// Weights that are cut by the axis that cuts the batch are gathered, layer by layer; of a bias what
+// is spread over rows, not the rows.
+TEST(Partition, WhatIsCutOtherwiseIsGatheredWhereThatIsLess) {
+  const auto module = on_tiles(R"(
+ENTRY e {
+  x = f32[64,6] parameter(0), sharding={devices=[4,1]<=[4]}
+  w = f32[6,8] parameter(1), sharding={devices=[1,4]<=[4]}
+  b = f32[8] parameter(2), sharding={devices=[4]<=[4]}
+  y = f32[64,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[64,8] broadcast(b), dimensions={1}
+  z = f32[64,8] add(y, s)
+  ROOT r = f32[64,8] tanh(z), sharding={devices=[4,1]<=[4]}
+}
+)",
+                               4);
+  int gathered = 0;
+  for (const auto& one : module->entry()->instructions()) {
+    if (one->opcode() != Opcode::all_gather) continue;
+    ++gathered;
+    EXPECT_TRUE(one->shape() == ir::Shape(ir::DType::f32, {6, 8}) ||
+                one->shape() == ir::Shape(ir::DType::f32, {8}))
+        << ir::to_text(*module);
+  }
+  EXPECT_EQ(gathered, 2) << ir::to_text(*module);
+}
+
+// Operands that are cut along different axes: the product is cut along both, and so is a sum.
+TEST(Partition, CutsOfBothOperandsAreTakenTogether) {
+  const auto module = on_tiles(R"(
+ENTRY e {
+  x = f32[4,6] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  w = f32[6,8] parameter(1), sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+  v = f32[8,6] parameter(2), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+  y = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[4,6] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = f32[4,6] add(z, x)
+  ROOT r = (f32[4,8], f32[4,6]) tuple(y, n)
+}
+)",
+                               4);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_reduce), 1) << ir::to_text(*module);
+  EXPECT_EQ(module->entry()->root()->shape().elements()[0], ir::Shape(ir::DType::f32, {2, 4}));
+}
+
+// A mark that leaves dimensions open is about those alone that it cuts.
+TEST(Partition, OpenDimensionsStayAsTheyAre) {
+  for (const auto& [held, columns, gathers] :
+       {std::tuple("[2,2]<=[4]", 4, 0),
+        std::tuple("[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate", 4, 0),
+        std::tuple("[1,1,4]<=[4] last_tile_dim_replicate", 4, 0),
+        std::tuple("[2,2]<=[2,2]T(1,0)", 4, 2)}) {
+    const auto module = parse(std::string(R"(
+HloModule m, num_partitions=4, whole_shapes=true
+ENTRY e {
+  x = f32[4,8] parameter(0), sharding={devices=)") +
+                              held + R"(}
+  y = f32[4,8] negate(x)
+  ROOT m = f32[4,8] custom-call(y), custom_call_target="Sharding", sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}, open=true
+}
+)");
     const Status status = partition(*module).status();
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
-    EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
-    EXPECT_EQ(number_of(*module, Opcode::all_reduce), one.sums) << ir::to_text(*module);
-    const auto results = ir::interpret_together(*module, tiles);
-    ASSERT_TRUE(results.ok()) << results.status().to_string();
-    for (std::int64_t p = 0; p < 2; ++p) {
-      EXPECT_EQ(cases::compare_close((*results)[at(p)], tile_of(*expected, *said, p, 2), 1e-5), "")
-          << one.text;
-    }
+    EXPECT_EQ(module->entry()->root()->shape().dim(1), columns) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::all_gather), gathers) << ir::to_text(*module);
+  }
+}
+
+// A barrier stands in front of the tiles.
+TEST(Partition, BarriersHoldTiles) {
+  const auto module = on_tiles(R"(
+ENTRY e {
+  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  y = f32[6] parameter(1), sharding={replicated}
+  t = (f32[4,6], f32[6]) tuple(x, y)
+  b = (f32[4,6], f32[6]) opt-barrier(t)
+  z = f32[4,6] get-tuple-element(b), index=0
+  ROOT r = f32[4,6] negate(z), sharding={devices=[2,1]<=[2]}
+}
+)",
+                               2);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::opt_barrier), 1);
+}
+
+// Parameters that a program draws of nothing that is cut are drawn by tiles, where those are what
+// it gives, or what it asks for.
+TEST(Partition, WhatIsWantedByTilesIsMadeByTiles) {
+  const std::string program = R"(
+ENTRY e {
+  key = u32[] parameter(0), sharding={replicated}
+  scale = f32[8] parameter(1), sharding={replicated}
+  x = f32[4,6] parameter(2), sharding={replicated}
+  i = u32[8,6] iota(), iota_dimension=0
+  j = u32[8,6] iota(), iota_dimension=1
+  keys = u32[8,6] broadcast(key), dimensions={}
+  a = u32[8,6] multiply(i, keys)
+  b = u32[8,6] xor(a, j)
+  f = f32[8,6] convert(b)
+  s = f32[8,6] broadcast(scale), dimensions={0}
+  w = f32[8,6] multiply(f, s)
+  t = f32[6,8] transpose(w), dimensions={1,0}
+  y = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  held = f32[4,8] custom-call(y), custom_call_target="Sharding", sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}
+  n = f32[4,8] negate(held)
+  ROOT r = (f32[8,6], f32[6,8], f32[4,8]) tuple(w, t, n), sharding={{devices=[2,1,2]<=[4] last_tile_dim_replicate}, {devices=[1,2,2]<=[4] last_tile_dim_replicate}, {devices=[1,2,2]<=[4] last_tile_dim_replicate}}
+}
+)";
+  const auto module = parse("HloModule m, whole_shapes=true, num_partitions=4\n" + program);
+  std::string whole = program;
+  const std::size_t mark = whole.find("  held = "), end = whole.find("  n = ");
+  whole.replace(mark, end - mark, "  held = f32[4,8] copy(y)\n");
+  const auto as_written = parse("HloModule m\n" + whole);
+  compute_on_tiles(*as_written, *module, cases::random_arguments(*as_written, 2), 1e-5);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  for (const auto& one : module->entry()->instructions()) {
+    const bool is_made = one->opcode() != Opcode::iota && one->shape().is_array();
+    EXPECT_FALSE(is_made && one->shape().rank() == 2 && one->shape().element_count() == 48)
+        << one->name() << ir::to_text(*module);
   }
 }
 
@@ -582,7 +630,11 @@ ENTRY e {
   x = f32[2,3,3] parameter(0), sharding={devices=[2,1,1]<=[2]}
   b = f32[2,3,2] parameter(1), sharding={devices=[2,1,1]<=[2]}
   l = f32[2,3,3] cholesky(x), lower=true
-  ROOT r = f32[2,3,2] triangular-solve(l, b), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE, sharding={devices=[2,1,1]<=[2]}
+  s = f32[2,3,2] triangular-solve(l, b), left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE
+  f = (f32[2,3,3], s32[2,3], s32[2]) custom-call(x), custom_call_target="lapack_sgetrf_ffi", api_version=API_VERSION_TYPED_FFI
+  p = s32[2,3] get-tuple-element(f), index=1
+  i = s32[2] get-tuple-element(f), index=2
+  ROOT r = (f32[2,3,2], s32[2,3], s32[2]) tuple(s, p, i), sharding={{devices=[2,1,1]<=[2]}, {devices=[2,1]<=[2]}, {devices=[2]<=[2]}}
 }
 )");
   const Status status = partition(*module).status();

@@ -133,7 +133,7 @@ Result<Translator::Instructions> Translator::manual_computation(const Operation&
   return results;
 }
 
-// Where a dimension is left open, nothing is said.
+// Dimensions that are left open stay as they are held.
 Result<Translator::Instructions> Translator::constrained(const Operation& operation, Scope& scope) {
   PLIMSOLL_ASSIGN_OR_RETURN(const Instructions values, operands(operation, scope));
   const Attribute* const sharding = operation.find("sharding");
@@ -143,9 +143,13 @@ Result<Translator::Instructions> Translator::constrained(const Operation& operat
       std::any_of(sharding->elements.begin(), sharding->elements.end(), [](const Attribute* one) {
         return one->kind == Attribute::Kind::shardy && one->number != 0;
       });
-  if (is_open || !values[0]->shape().is_array()) return values;
+  if (!values[0]->shape().is_array()) return values;
   PLIMSOLL_ASSIGN_OR_RETURN(const Sharding read, sharding_of(*sharding, nullptr));
-  return Instructions{add_mark(values[0], values[0]->shape(), "Sharding", ir::to_string(read))};
+  if (is_open && read.is_replicated()) return values;
+  Instruction* const mark =
+      add_mark(values[0], values[0]->shape(), "Sharding", ir::to_string(read));
+  if (is_open) mark->attributes().extra.emplace_back("open", "true");
+  return Instructions{mark};
 }
 
 Status Translator::read_participants(const Operation& module, const Operation& function) {

@@ -8,8 +8,8 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/sharding.h"
-#include "runtime/passes/partition/mesh_text.h"
 #include "runtime/passes/partition/propagate.h"
+#include "runtime/passes/partition/regions.h"
 #include "runtime/passes/partition/tiles.h"
 #include "runtime/passes/passes.h"
 
@@ -24,24 +24,10 @@ using ir::Sharding;
 
 constexpr std::string_view kSharding = "sharding";
 
-bool calls(const Instruction& instruction, std::string_view target) {
-  return instruction.opcode() == Opcode::custom_call &&
-         instruction.attributes().custom_call_target == target;
-}
-
-bool enters(const Instruction& instruction) {
-  return calls(instruction, "SPMDFullToShardShape") ||
-         calls(instruction, "xla.sdy.GlobalToLocalShape");
-}
-bool leaves(const Instruction& instruction) {
-  return calls(instruction, "SPMDShardToFullShape") ||
-         calls(instruction, "xla.sdy.LocalToGlobalShape");
-}
-
 bool has_regions(const ir::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      if (enters(*instruction) || leaves(*instruction)) return true;
+      if (is_region_border(*instruction)) return true;
     }
   }
   return false;
@@ -61,35 +47,51 @@ class Partitioner {
     for (Instruction* const parameter : module_.entry()->parameters()) {
       PLIMSOLL_RETURN_IF_ERROR(cut_parameter(*parameter));
     }
-    std::vector<Instruction*> regions;
-    for (const auto& computation : module_.computations()) {
-      for (const auto& instruction : computation->instructions()) {
-        if (enters(*instruction) || leaves(*instruction)) regions.push_back(instruction.get());
-      }
+    if (is_marked_) {
+      PLIMSOLL_RETURN_IF_ERROR(module_.entry()->sort_topologically());
+      PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> results,
+                                said_of_results(module_.entry()->root()->shape()));
+      PLIMSOLL_RETURN_IF_ERROR(propagate_tiles(*module_.entry(), tiles_, results));
+    } else {
+      PLIMSOLL_RETURN_IF_ERROR(cross_region_borders(tiles_));
     }
-    for (Instruction* const call : regions) {
-      Computation& computation = *call->parent();
-      Instruction* const root = computation.root();
-      PLIMSOLL_RETURN_IF_ERROR(replace(*call).with_context("'" + call->name() + "'"));
-      if (root != call) computation.set_root(root);
-      computation.remove(call);
-    }
-    if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(propagate_tiles(*module_.entry(), tiles_));
     PLIMSOLL_RETURN_IF_ERROR(cut_results());
+    PLIMSOLL_RETURN_IF_ERROR(remove_unused());
+    if (!is_marked_) return ok_status();
+    // Those inside other regions, and in what tiles have not led to.
+    KnownTiles none = tiles_.of_another();
+    PLIMSOLL_RETURN_IF_ERROR(cross_region_borders(none));
+    return remove_unused();
+  }
+
+ private:
+  Status remove_unused() {
     for (const auto& computation : module_.computations()) {
       PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
       (void)computation->remove_dead();
     }
+    (void)module_.remove_unreachable();
     return ok_status();
   }
 
- private:
   // What the root says of the results: before it is cut itself, which makes another one the root. A
   // parameter's is that of the argument, a mark's its own.
   void read_results() {
     const Instruction& root = *module_.entry()->root();
     if (is_sharding_mark(root) || root.opcode() == Opcode::parameter) return;
     said_of_results_ = root.attributes().find_extra(kSharding);
+  }
+
+  // Unknown where the program says nothing.
+  Result<std::vector<Sharding>> said_of_results(const Shape& shape) const {
+    std::vector<int> ranks;
+    for (const Shape& one : shapes_of(shape)) ranks.push_back(rank_of(one));
+    if (!said_of_results_.empty()) {
+      return ir::parse_shardings(said_of_results_, ranks, module_.num_partitions);
+    }
+    Sharding unsaid;
+    unsaid.is_unknown = true;
+    return std::vector<Sharding>(ranks.size(), unsaid);
   }
 
   Result<Sharding> sharding_of(const Instruction& instruction) const {
@@ -118,63 +120,40 @@ class Partitioner {
     return ok_status();
   }
 
-  // The region's shardings: of a `Sharding` in front of what enters, of the call itself where it
-  // leaves; or of all values in Shardy's words.
-  Result<std::vector<Sharding>> shardings_of(const Instruction& call) const {
-    if (call.attributes().custom_call_target.starts_with("xla.sdy.")) {
-      return read_mesh_shardings(call,
-                                 enters(call) ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
-    }
-    PLIMSOLL_ASSIGN_OR_RETURN(Sharding one, sharding_of(enters(call) ? *call.operand(0) : call));
-    return std::vector<Sharding>(1, std::move(one));
-  }
-
-  Status replace(Instruction& call) {
-    PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> shardings, shardings_of(call));
-    const bool is_tuple = call.shape().is_tuple();
-    const std::size_t count = is_tuple ? call.shape().elements().size() : 1;
-    if (count != call.operands().size() || shardings.size() != count) {
-      return invalid_argument("has another number of operands, results and shardings");
-    }
-    std::vector<Instruction*> made;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Shape& shape = is_tuple ? call.shape().elements()[i] : call.shape();
-      Instruction* one = call.operand(static_cast<int>(i));
-      if (enters(call)) {
-        PLIMSOLL_ASSIGN_OR_RETURN(one, tiles_.tile_of(one, shardings[i]));
-      } else {
-        while (is_sharding_mark(*one)) one = one->operand(0);
-        PLIMSOLL_ASSIGN_OR_RETURN(one, tiles_.add_whole_of(one, shape, shardings[i]));
+  Status cross_region_borders(KnownTiles& tiles) {
+    std::vector<Instruction*> borders;
+    for (const auto& computation : module_.computations()) {
+      for (const auto& instruction : computation->instructions()) {
+        if (is_region_border(*instruction)) borders.push_back(instruction.get());
       }
-      if (!(one->shape() == shape)) {
-        return invalid_argument("makes " + shape.to_string() + " of what is " +
-                                one->shape().to_string() + " by its sharding (" +
-                                std::to_string(module_.num_partitions) +
-                                " partitions; --partitions changes them)");
-      }
-      made.push_back(one);
     }
-    if (!is_tuple) {
-      call.replace_all_uses_with(made[0]);
-      return ok_status();
+    for (Instruction* const border : borders) {
+      Computation& computation = *border->parent();
+      Instruction* const root = computation.root();
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, cross_region_border(*border, tiles));
+      border->replace_all_uses_with(made);
+      computation.set_root(root == border ? made : root);
+      computation.remove(border);
     }
-    // Elements that are taken one by one are known by their tiles.
-    for (Instruction* const user : std::vector(call.users())) {
-      if (user->opcode() != Opcode::get_tuple_element) continue;
-      user->replace_all_uses_with(made[at(user->attributes().tuple_index)]);
-    }
-    call.replace_all_uses_with(call.parent()->add_tuple(made));
     return ok_status();
   }
 
   // The sharding of a result that says none: what the program says where it makes it, or that of
-  // the tiles by which it is known.
+  // the tiles by which it is known; whole where tiles would reach beyond it, as callers take such
+  // only if they have asked for them.
   Result<Sharding> own_sharding(Instruction* whole) const {
-    if (is_sharding_mark(*whole)) return sharding_of(*whole);
-    for (const KnownTiles::Tile* const known : {tiles_.find_summands(whole), tiles_.find(whole)}) {
-      if (known != nullptr) return known->sharding;
+    PLIMSOLL_ASSIGN_OR_RETURN(Sharding made, [&]() -> Result<Sharding> {
+      const bool is_open = !whole->attributes().find_extra("open").empty();
+      if (is_sharding_mark(*whole) && !is_open) return sharding_of(*whole);
+      for (const auto* const known : {tiles_.find_summands(whole), tiles_.find(whole)}) {
+        if (known != nullptr) return known->sharding;
+      }
+      return Sharding();
+    }());
+    for (int d = 0; d < rank_of(whole->shape()); ++d) {
+      if (!ir::is_even(whole->shape().dim(d), made, d)) return Sharding();
     }
-    return Sharding();
+    return made;
   }
 
   // By what the root says; without it results stay whole, or, of a program whose arrays are
@@ -183,24 +162,8 @@ class Partitioner {
     Computation& entry = *module_.entry();
     Instruction* const root = entry.root();
     const bool is_tuple = root->shape().is_tuple();
-    std::vector<Instruction*> wholes;
-    std::vector<int> ranks;
-    for (std::size_t i = 0; i < (is_tuple ? root->shape().elements().size() : 1); ++i) {
-      Instruction* const whole =
-          !is_tuple ? root
-          : root->opcode() == Opcode::tuple
-              ? root->operand(static_cast<int>(i))
-              : entry.add_get_tuple_element(root, static_cast<std::int64_t>(i));
-      wholes.push_back(whole);
-      ranks.push_back(rank_of(whole->shape()));
-    }
-    Sharding unsaid;
-    unsaid.is_unknown = true;
-    std::vector<Sharding> shardings(wholes.size(), unsaid);
-    if (!said_of_results_.empty()) {
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          shardings, ir::parse_shardings(said_of_results_, ranks, module_.num_partitions));
-    }
+    const std::vector<Instruction*> wholes = arrays_of(root);
+    PLIMSOLL_ASSIGN_OR_RETURN(std::vector<Sharding> shardings, said_of_results(root->shape()));
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       if (!shardings[i].is_unknown) continue;
       shardings[i] = Sharding();
@@ -214,7 +177,8 @@ class Partitioner {
       tiles.push_back(tile);
       all += (all.empty() ? "" : ",") + ir::to_string(shardings[i]);
     }
-    if (!is_tuple && tiles[0]->opcode() == Opcode::parameter) {
+    // What it is held by is said of the result alone.
+    if (!is_tuple && (tiles[0]->opcode() == Opcode::parameter || is_region_border(*tiles[0]))) {
       tiles[0] = entry.add(Opcode::copy, tiles[0]->shape(), {tiles[0]});
     }
     Instruction* const made = is_tuple ? entry.add_tuple(std::move(tiles)) : tiles[0];

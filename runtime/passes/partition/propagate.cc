@@ -5,13 +5,20 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/passes/partition/bodies.h"
+#include "runtime/passes/partition/look_ups.h"
+#include "runtime/passes/partition/regions.h"
 #include "runtime/passes/partition/tile_rules.h"
+#include "runtime/passes/partition/tile_ways.h"
+#include "runtime/passes/partition/wanted_tiles.h"
+#include "runtime/passes/partition/windows.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -24,10 +31,11 @@ using ir::Sharding;
 
 class Propagation {
  public:
-  Propagation(ir::Computation& computation, KnownTiles& tiles)
+  Propagation(ir::Computation& computation, KnownTiles& tiles, std::span<const Sharding> results)
       : computation_(computation),
         tiles_(tiles),
-        partitions_(computation.module()->num_partitions) {}
+        partitions_(computation.module()->num_partitions),
+        wanted_(wanted_tiles(computation, results)) {}
 
   Status run() {
     std::vector<Instruction*> instructions;
@@ -43,20 +51,99 @@ class Propagation {
         computation_.set_root(root);
         continue;
       }
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction * whole, computed_on_summands(*at));
-      if (whole == nullptr) {
-        PLIMSOLL_ASSIGN_OR_RETURN(whole, computed_on_tiles(*at));
-      }
+      // Not what is made of it now.
+      const std::vector<Instruction*> readers = at->users();
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed(*at));
       computation_.set_root(root);
       if (whole == nullptr) continue;
       if (at == root) root = whole;
-      at->replace_all_uses_with(whole);
+      for (Instruction* const reader : readers) {
+        for (int i = 0; i < reader->operand_count(); ++i) {
+          if (reader->operand(i) == at) reader->replace_operand(i, whole);
+        }
+      }
       computation_.set_root(root);
     }
     return ok_status();
   }
 
  private:
+  // Null where everybody computes the same as before.
+  Result<Instruction*> computed(Instruction& at) {
+    if (is_local(at)) return static_cast<Instruction*>(nullptr);
+    if (is_region_border(at)) return cross_border(at);
+    if (at.opcode() == Opcode::while_) return computed_in_loop(at, tiles_);
+    if (at.opcode() == Opcode::conditional) return computed_in_branches(at, tiles_);
+    if (at.opcode() == Opcode::opt_barrier) return behind_barrier(at);
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed_on_summands(at));
+    if (whole != nullptr) return whole;
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const along, computed_on_tiles(at));
+    if (along != nullptr) return along;
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const moved, computed_on_windows(at, tiles_));
+    return moved != nullptr ? moved : cut_as_wanted(at);
+  }
+
+  // What everybody has, of which nobody wants more than a tile.
+  Result<Instruction*> cut_as_wanted(Instruction& at) {
+    const auto wanted = wanted_.find(&at);
+    if (wanted == wanted_.end() || tiles_.find(&at) != nullptr || is_sharding_mark(at) ||
+        !ir::tile_shape(at.shape(), wanted->second).ok()) {
+      return static_cast<Instruction*>(nullptr);
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tiles_.tile_of(&at, wanted->second));
+    return tiles_.add_whole_of(tile, at.shape(), wanted->second);
+  }
+
+  // A barrier in front of tiles, where there are any.
+  Result<Instruction*> behind_barrier(Instruction& barrier) {
+    Instruction* const operand = barrier.operand(0);
+    const bool is_tuple = operand->opcode() == Opcode::tuple;
+    std::vector<Instruction*> arrays{operand};
+    if (is_tuple) arrays.assign(operand->operands().begin(), operand->operands().end());
+    std::vector<Sharding> held;
+    bool is_any = false;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const KnownTiles::Tile* const known = tiles_.find(arrays[i]);
+      held.push_back(known == nullptr ? Sharding() : known->sharding);
+      is_any = is_any || known != nullptr;
+      if (known != nullptr) arrays[i] = known->at;
+    }
+    if (!is_any) return static_cast<Instruction*>(nullptr);
+    Instruction* const given = is_tuple ? computation_.add_tuple(arrays) : arrays[0];
+    Instruction* const made =
+        computation_.add(Opcode::opt_barrier, given->shape(), {given}, {}, barrier.attributes());
+    return tiles_.add_wholes_of(made, barrier.shape(), held);
+  }
+
+  // In a manual region every partition has arrays of its own, of which nothing is known: what
+  // enters is named apart from the same array outside.
+  Result<Instruction*> cross_border(Instruction& border) {
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, cross_region_border(border, tiles_));
+    if (!enters_region(border)) return made;
+    const auto enter = [&](Instruction* one) {
+      if (!one->shape().is_array()) return one;  // a token
+      one = computation_.add(Opcode::copy, one->shape(), {one});
+      depth_[one] = 1;
+      return one;
+    };
+    if (!made->shape().is_tuple()) return enter(made);
+    std::vector<Instruction*> all;
+    for (Instruction* const one : made->operands()) all.push_back(enter(one));
+    return computation_.add_tuple(std::move(all));
+  }
+
+  // Whether it stands in a manual region, or is the border of one inside it.
+  bool is_local(const Instruction& at) {
+    int depth = 0;
+    for (const Instruction* const operand : at.operands()) {
+      const auto found = depth_.find(operand);
+      if (found != depth_.end()) depth = std::max(depth, found->second);
+    }
+    if (depth > 0 && is_region_border(at)) depth += enters_region(at) ? 1 : -1;
+    if (depth > 0) depth_[&at] = depth;
+    return depth > 0;
+  }
+
   // The participants that have parts of the same sums.
   struct ReducedOver {
     bool is_any = false;
@@ -67,15 +154,7 @@ class Propagation {
   // Where the program asks for summands, from here on; and what is linear in summands, of these:
   // sums are made where the program asks for them, or where something reads them that is not.
   Result<Instruction*> computed_on_summands(Instruction& at) {
-    if (is_sharding_mark(at)) {
-      if (!at.shape().is_array()) return static_cast<Instruction*>(nullptr);
-      PLIMSOLL_ASSIGN_OR_RETURN(const Sharding said,
-                                ir::parse_sharding(at.attributes().find_extra("sharding"),
-                                                   at.shape().rank(), partitions_));
-      if (!said.is_summed()) return static_cast<Instruction*>(nullptr);
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const summand, tiles_.tile_of(at.operand(0), said));
-      return tiles_.add_whole_of(summand, at.shape(), said);
-    }
+    if (is_sharding_mark(at)) return held_as_said(at);
     for (int i = 0; i < at.operand_count(); ++i) {
       const KnownTiles::Tile* const known = tiles_.find_summands(at.operand(i));
       if (known == nullptr || !is_linear(at, i, known->sharding)) continue;
@@ -90,11 +169,47 @@ class Propagation {
     return static_cast<Instruction*>(nullptr);
   }
 
+  // By the tiles that the program asks for, or by summands; an array that it wants whole stays what
+  // it is, as it is gathered where something reads it whole.
+  Result<Instruction*> held_as_said(Instruction& mark) {
+    if (!mark.shape().is_array()) return static_cast<Instruction*>(nullptr);
+    PLIMSOLL_ASSIGN_OR_RETURN(const Sharding said,
+                              ir::parse_sharding(mark.attributes().find_extra("sharding"),
+                                                 mark.shape().rank(), partitions_));
+    // A region's border reads what its mark says.
+    const bool is_read_by_border =
+        std::any_of(mark.users().begin(), mark.users().end(),
+                    [](const Instruction* user) { return is_region_border(*user); });
+    if (said.is_replicated() || is_read_by_border) return static_cast<Instruction*>(nullptr);
+    const KnownTiles::Tile* const known = tiles_.find(mark.operand(0));
+    const bool is_known =
+        known != nullptr &&
+        are_same_tiles(held_where_said(mark, known->sharding, said), said, partitions_);
+    if (!said.is_summed() && (is_known || tiles_.find_summands(mark.operand(0)) != nullptr)) {
+      return static_cast<Instruction*>(nullptr);
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tiles_.tile_of(mark.operand(0), said));
+    return tiles_.add_whole_of(tile, mark.shape(), said);
+  }
+
+  // Of a mark that leaves open how dimensions are held that it does not cut, what it is about.
+  Sharding held_where_said(const Instruction& mark, const Sharding& held,
+                           const Sharding& said) const {
+    if (mark.attributes().find_extra("open").empty()) return held;
+    Along along;
+    for (std::size_t d = 0; d < said.tiles.size(); ++d) {
+      along.push_back(said.tiles[d] > 1 ? static_cast<int>(d) : -1);
+    }
+    return carried(held, along, partitions_);
+  }
+
   // Whether the instruction on summands makes summands of what it makes, seen from `operand`.
   bool is_linear(const Instruction& at, int operand, const Sharding& seen) const {
     const auto has_same = [&](const Instruction* other) {
       const KnownTiles::Tile* const known = tiles_.find_summands(other);
-      return known != nullptr && are_same_tiles(known->sharding, seen, partitions_);
+      const KnownTiles::Tile* const offered = tiles_.find_offered(other);
+      return (known != nullptr && are_same_tiles(known->sharding, seen, partitions_)) ||
+             (offered != nullptr && are_same_tiles(offered->sharding, seen, partitions_));
     };
     switch (at.opcode()) {
       case Opcode::negate:
@@ -189,35 +304,15 @@ class Propagation {
     return made;
   }
 
-  // By the first operand that shows a way; null where none does.
+  // By the way for which least has to be told to others; null where there is none.
   Result<Instruction*> computed_on_tiles(Instruction& at) {
-    for (int i = 0; i < at.operand_count(); ++i) {
-      const KnownTiles::Tile* const known = tiles_.find(at.operand(i));
-      if (known == nullptr || is_sharding_mark(at)) continue;
-      const Sharding seen = known->sharding;
-      const std::optional<Rule> rule = rule_of(at, i, seen);
-      if (!rule) continue;
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, at.shape().is_array()
-                                                             ? apply(at, *rule, seen)
-                                                             : apply_to_several(at, *rule, seen));
+    for (const Way& way : ways_of(at, tiles_, partitions_)) {
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made,
+                                at.shape().is_array() ? apply(at, way.rule, way.seen)
+                                                      : apply_to_several(at, way.rule, way.seen));
       if (made != nullptr) return made;
     }
     return static_cast<Instruction*>(nullptr);
-  }
-
-  // Whether the tiles that the rule asks for are there, or can be taken without gathering first.
-  bool has_operands(const Instruction& at, const Rule& rule, const Sharding& seen) const {
-    for (int i = 0; i < at.operand_count(); ++i) {
-      const Along& along = rule.operands[plimsoll::at(i)];
-      if (along.empty()) continue;
-      const Sharding wanted = carried(seen, along, partitions_);
-      const KnownTiles::Tile* const known = tiles_.find(at.operand(i));
-      const bool fits = ir::tile_shape(at.operand(i)->shape(), wanted).ok();
-      if (!fits || (known != nullptr && !are_same_tiles(known->sharding, wanted, partitions_))) {
-        return false;
-      }
-    }
-    return true;
   }
 
   // Without what lies beyond the arrays where that would get into a sum.
@@ -241,13 +336,25 @@ class Propagation {
   Result<Instruction*> apply(Instruction& at, const Rule& rule, const Sharding& seen) {
     const Sharding held = carried(seen, rule.result, partitions_);
     const auto shape = ir::tile_shape(at.shape(), held);
-    if (!shape.ok() || !has_operands(at, rule, seen)) return static_cast<Instruction*>(nullptr);
+    if (!shape.ok()) return static_cast<Instruction*>(nullptr);
     const ReducedOver over = reduced_over(at, rule, seen);
     if (held.is_replicated() && !over.is_any) return static_cast<Instruction*>(nullptr);
     PLIMSOLL_ASSIGN_OR_RETURN(std::vector<Instruction*> operands,
                               operands_on_tiles(at, rule, seen, over));
+    Instruction* is_inside = nullptr;
+    if (over.is_any && at.opcode() == Opcode::gather) {
+      for (std::size_t d = 0; d < rule.operands[0].size(); ++d) {
+        const int place = rule.operands[0][d];
+        if (place < 0 || over.stays[plimsoll::at(place)] || seen.tiles[plimsoll::at(place)] == 1) {
+          continue;
+        }
+        const Sharding table = carried(seen, rule.operands[0], partitions_);
+        is_inside = look_up_inside(at, table, static_cast<int>(d), operands[1]);
+      }
+    }
     Instruction* made = add_on_tiles(at, *shape, held, std::move(operands));
     if (!over.is_any) return tiles_.add_whole_of(made, at.shape(), held);
+    if (is_inside != nullptr) made = add_where_looked_up(at, made, is_inside);
     Instruction* const summand = made;
     made = add_all_reduce(made, rule, over);
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
@@ -260,27 +367,21 @@ class Propagation {
 
   // One of several results, none of which is a sum over what is cut; null or a tuple of them.
   Result<Instruction*> apply_to_several(Instruction& at, const Rule& rule, const Sharding& seen) {
-    const Sharding held = carried(seen, rule.result, partitions_);
-    if (held.is_replicated() || !has_operands(at, rule, seen)) {
-      return static_cast<Instruction*>(nullptr);
-    }
+    std::vector<Sharding> held;
     std::vector<Shape> shapes;
     for (const Shape& whole : at.shape().elements()) {
-      const auto shape = ir::tile_shape(whole, held);
-      if (!shape.ok()) return static_cast<Instruction*>(nullptr);
+      Along along = rule.result;
+      along.resize(plimsoll::at(whole.rank()), -1);
+      held.push_back(carried(seen, along, partitions_));
+      const auto shape = ir::tile_shape(whole, held.back());
+      if (held.back().is_replicated() || !shape.ok()) return static_cast<Instruction*>(nullptr);
       shapes.push_back(*shape);
     }
     PLIMSOLL_ASSIGN_OR_RETURN(std::vector<Instruction*> operands,
                               operands_on_tiles(at, rule, seen, {}));
-    Instruction* const made = add_on_tiles(at, Shape::tuple(shapes), held, std::move(operands));
-    std::vector<Instruction*> wholes;
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      Instruction* const tile = computation_.add_get_tuple_element(made, i);
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
-                                tiles_.add_whole_of(tile, at.shape().elements()[i], held));
-      wholes.push_back(whole);
-    }
-    return computation_.add_tuple(wholes);
+    Instruction* const made =
+        add_on_tiles(at, Shape::tuple(std::move(shapes)), Sharding(), std::move(operands));
+    return tiles_.add_wholes_of(made, at.shape(), held);
   }
 
   // The instruction on tiles that make a tile of `shape`.
@@ -294,6 +395,12 @@ class Propagation {
         std::int64_t& size = attributes.slice_sizes[plimsoll::at(d)];
         if (size == at.operand(0)->shape().dim(d)) size = operands[0]->shape().dim(d);
       }
+    }
+    if (at.opcode() == Opcode::convolution && attributes.feature_group_count > 1) {
+      // As many groups as there are features of.
+      const auto features = static_cast<int>(attributes.convolution->input_feature);
+      attributes.feature_group_count /=
+          at.operand(0)->shape().dim(features) / operands[0]->shape().dim(features);
     }
     for (int d = 0; shape.is_array() && d < shape.rank(); ++d) {
       if (at.opcode() == Opcode::slice && held.tiles[plimsoll::at(d)] > 1) {
@@ -336,6 +443,8 @@ class Propagation {
                               const ReducedOver& over) {
     // Additions of zeros at any place, or at none, are nothing.
     if (at.opcode() == Opcode::scatter && operand == 1) return tile;
+    // Nobody looks up what lies beyond.
+    if (at.opcode() == Opcode::gather) return tile;
     for (int d = 0; d < tile->shape().rank(); ++d) {
       const int seen = along[plimsoll::at(d)];
       if (seen < 0 || over.stays[plimsoll::at(seen)]) continue;
@@ -361,9 +470,7 @@ class Propagation {
       over.is_any = over.is_any || (!stays[d] && seen.tiles[d] > 1);
     }
     // What only moves or spreads elements has no sums.
-    over.is_any =
-        over.is_any && (at.opcode() == Opcode::dot || at.opcode() == Opcode::reduce ||
-                        at.opcode() == Opcode::convolution || at.opcode() == Opcode::scatter);
+    over.is_any = over.is_any && reduces(at);
     if (!over.is_any) return over;
     const std::vector<std::int64_t> copy_of = seen.copy_of_partition(partitions_);
     const std::vector<std::int64_t> tiles = seen.tile_of_partition(partitions_);
@@ -406,12 +513,15 @@ class Propagation {
   ir::Computation& computation_;
   KnownTiles& tiles_;
   const std::int64_t partitions_;
+  const std::unordered_map<const Instruction*, Sharding> wanted_;
+  std::unordered_map<const Instruction*, int> depth_;  // of what is in manual regions, in how many
 };
 
 }  // namespace
 
-Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles) {
-  return Propagation(computation, tiles).run();
+Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles,
+                       std::span<const Sharding> results) {
+  return Propagation(computation, tiles, results).run();
 }
 
 }  // namespace plimsoll::passes

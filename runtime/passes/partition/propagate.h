@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
+#include "runtime/ir/sharding.h"
 #include "runtime/passes/partition/tiles.h"
 
 namespace plimsoll::passes {
@@ -11,7 +14,10 @@ namespace plimsoll::passes {
 // dimensions go along with that operand's, becomes one on the partition's tiles, and its result is
 // known by tiles again. Where it adds up (or reduces otherwise) over a dimension that is cut, an
 // all-reduce among those that differ in their place along it follows. What other operands lack is
-// taken from the whole arrays; where that would have to be gathered first, nothing changes.
-Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles);
+// taken from the whole arrays, or sent by others. `results` says how the root's arrays will be held
+// (empty: nothing is known of that): what only those tiles are made of is made by tiles.
+// Precondition: the computation is in a valid order.
+Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles,
+                       std::span<const ir::Sharding> results);
 
 }  // namespace plimsoll::passes

@@ -47,6 +47,13 @@ bool are_zeros(const Instruction& value) {
   return is_zero(*one);
 }
 
+bool starts_from_nothing(const ir::Computation& reducer, const Instruction& initial) {
+  for (const Opcode opcode : {Opcode::maximum, Opcode::minimum, Opcode::and_, Opcode::or_}) {
+    if (ir::is_binary_computation(reducer, opcode)) return true;
+  }
+  return ir::is_binary_computation(reducer, Opcode::add) && are_zeros(initial);
+}
+
 namespace {
 
 Along same_dimensions(int rank) {
@@ -56,10 +63,6 @@ Along same_dimensions(int rank) {
 }
 
 bool is_cut(const Sharding& sharding, int dimension) { return sharding.tiles[at(dimension)] > 1; }
-
-bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 std::optional<Rule> elementwise_rule(const Instruction& at) {
   Rule rule;
@@ -80,6 +83,10 @@ std::optional<Rule> reshape_rule(const Instruction& reshape, const Sharding& see
   Rule rule;
   rule.operands = {same_dimensions(from.size())};
   rule.result.assign(at(reshape.shape().rank()), -1);
+  // Of the tiles of one element one is in the array.
+  for (int d = 0; d < from.size(); ++d) {
+    if (from[d] == 1 && is_cut(seen, d)) return std::nullopt;
+  }
   int i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
     while (i < from.size() && from[i] == 1) ++i;
@@ -137,14 +144,6 @@ std::optional<Rule> dot_rule(const Instruction& dot, int seen) {
   return rule;
 }
 
-// Sums of nothing but what is reduced, and what may be counted several times.
-bool starts_from_nothing(const ir::Computation& reducer, const Instruction& initial) {
-  for (const Opcode opcode : {Opcode::maximum, Opcode::minimum, Opcode::and_, Opcode::or_}) {
-    if (ir::is_binary_computation(reducer, opcode)) return true;
-  }
-  return ir::is_binary_computation(reducer, Opcode::add) && are_zeros(initial);
-}
-
 std::optional<Rule> reduce_rule(const Instruction& at, const Sharding& seen) {
   if (at.operand_count() != 2) return std::nullopt;
   Rule rule;
@@ -163,31 +162,41 @@ std::optional<Rule> reduce_rule(const Instruction& at, const Sharding& seen) {
 }
 
 // A convolution's batch, and, where features are in no groups, those that go in, over which it sums
-// (of a kernel's gradient these are the batch), and those that come out.
+// (of a kernel's gradient these are the batch), and those that come out; of groups so many each.
 std::optional<Rule> convolution_rule(const Instruction& at, int operand, const Sharding& seen) {
   const ir::ConvolutionDimensions& d = *at.attributes().convolution;
   const Attributes& attributes = at.attributes();
-  const bool has_groups = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
+  if (attributes.batch_group_count != 1) return std::nullopt;
   const bool sees_kernel = operand == 1;
-  const auto kept = sees_kernel ? d.kernel_output_feature : d.input_batch;
-  const auto summed = sees_kernel ? d.kernel_input_feature : d.input_feature;
-  if (attributes.batch_group_count != 1 || (sees_kernel && has_groups)) return std::nullopt;
+  const auto kept = static_cast<int>(sees_kernel ? d.kernel_output_feature : d.input_batch);
+  const auto summed = static_cast<int>(sees_kernel ? d.kernel_input_feature : d.input_feature);
+  const auto others_summed =
+      static_cast<int>(sees_kernel ? d.input_feature : d.kernel_input_feature);
+  const std::int64_t groups = attributes.feature_group_count;
+  // What all of a group's features are in.
+  const int grouped = sees_kernel ? kept : summed;
+  const auto others_grouped =
+      static_cast<int>(sees_kernel ? d.input_feature : d.kernel_output_feature);
   const int rank = at.shape().rank();
   for (int i = 0; i < rank; ++i) {
-    if (is_cut(seen, i) && i != kept && (i != summed || has_groups)) return std::nullopt;
+    if (!is_cut(seen, i)) continue;
+    if (i != kept && i != summed) return std::nullopt;
+    if (groups == 1) continue;
+    const bool is_by_groups = i == grouped && groups % seen.tiles[plimsoll::at(i)] == 0;
+    if (!is_by_groups && (sees_kernel || i != kept)) return std::nullopt;
   }
   Rule rule;
-  rule.operands.resize(2);
+  rule.operands.assign(2, Along(plimsoll::at(rank), -1));
   rule.operands[plimsoll::at(operand)] = same_dimensions(rank);
-  if (is_cut(seen, static_cast<int>(summed))) {
-    Along& other = rule.operands[plimsoll::at(1 - operand)];
-    other.assign(plimsoll::at(rank), -1);
-    other[plimsoll::at(sees_kernel ? d.input_feature : d.kernel_input_feature)] =
-        static_cast<int>(summed);
-  }
   rule.result.assign(plimsoll::at(rank), -1);
-  rule.result[plimsoll::at(sees_kernel ? d.output_feature : d.output_batch)] =
-      static_cast<int>(kept);
+  Along& other = rule.operands[plimsoll::at(1 - operand)];
+  rule.result[plimsoll::at(sees_kernel ? d.output_feature : d.output_batch)] = kept;
+  if (groups == 1) {
+    if (is_cut(seen, summed)) other[plimsoll::at(others_summed)] = summed;
+  } else if (is_cut(seen, grouped)) {
+    other[plimsoll::at(others_grouped)] = grouped;
+    rule.result[plimsoll::at(d.output_feature)] = grouped;
+  }
   return rule;
 }
 
@@ -214,6 +223,33 @@ std::optional<Rule> gather_rule(const Instruction& gather, const Sharding& seen)
     if (next == d.index_vector_dim) ++next;
     rule.result.push_back(next++);
   }
+  return rule;
+}
+
+// Updates that are cut along what each of them covers, in the array the same.
+std::optional<Rule> scatter_windows_rule(const Instruction& scatter, const Sharding& seen) {
+  const ir::ScatterDimensions& d = *scatter.attributes().scatter;
+  const Shape& into = scatter.operand(0)->shape();
+  const Shape& updates = scatter.operand(2)->shape();
+  Rule rule;
+  rule.result.assign(at(into.rank()), -1);
+  std::size_t window = 0;
+  std::vector<int> covered;
+  for (int i = 0; i < into.rank(); ++i) {
+    if (!holds(d.inserted_window_dims, i) && !holds(d.input_batching_dims, i)) covered.push_back(i);
+  }
+  for (int i = 0; i < updates.rank(); ++i) {
+    if (!holds(d.update_window_dims, i)) {
+      if (is_cut(seen, i)) return std::nullopt;
+      continue;
+    }
+    const int to = covered[window++];
+    if (!is_cut(seen, i)) continue;
+    if (updates.dim(i) != into.dim(to)) return std::nullopt;
+    rule.result[at(to)] = i;
+  }
+  rule.operands = {rule.result, Along(at(scatter.operand(1)->shape().rank()), -1),
+                   same_dimensions(updates.rank())};
   return rule;
 }
 
@@ -322,13 +358,15 @@ std::optional<Rule> movement_rule(const Instruction& at, const Sharding& seen) {
 }
 
 // Rows that are looked up of an array that is cut along what is taken whole, or along what the
-// indices have, too.
+// indices have, too; or along one dimension of which each index takes one place, which is in one
+// partition's tile: the others have nothing, and all is summed.
 std::optional<Rule> gather_from_rule(const Instruction& gather, const Sharding& seen) {
   const ir::GatherDimensions& d = *gather.attributes().gather;
   const Shape& from = gather.operand(0)->shape();
   const int rank = gather.operand(1)->shape().rank();
   Rule rule;
   Along indices(at(rank), -1), windows;
+  bool looks_up = false;
   for (int i = 0; i < from.rank(); ++i) {
     const auto batch = std::find(d.operand_batching_dims.begin(), d.operand_batching_dims.end(), i);
     if (batch != d.operand_batching_dims.end()) {
@@ -336,14 +374,18 @@ std::optional<Rule> gather_from_rule(const Instruction& gather, const Sharding& 
       indices[at(d.start_indices_batching_dims[which])] = i;
       continue;
     }
-    if (is_cut(seen, i) && gather.attributes().slice_sizes[at(i)] != from.dim(i)) {
+    const bool is_collapsed = holds(d.collapsed_slice_dims, i);
+    const bool is_looked_up = is_cut(seen, i) && is_collapsed && holds(d.start_index_map, i) &&
+                              from.dtype() != ir::DType::pred;
+    if (is_looked_up && std::exchange(looks_up, true)) return std::nullopt;
+    if (is_cut(seen, i) && !is_looked_up && gather.attributes().slice_sizes[at(i)] != from.dim(i)) {
       return std::nullopt;
     }
-    if (holds(d.collapsed_slice_dims, i)) {
-      if (is_cut(seen, i)) return std::nullopt;
-      continue;
+    if (!is_collapsed) {
+      windows.push_back(i);
+    } else if (is_cut(seen, i) && !is_looked_up) {
+      return std::nullopt;
     }
-    windows.push_back(i);
   }
   std::size_t window = 0;
   int next = 0;
@@ -396,6 +438,33 @@ std::optional<Rule> scatter_into_rule(const Instruction& scatter, const Sharding
   return rule;
 }
 
+// Matrices of a batch that a library of linear algebra works on one by one.
+std::optional<Rule> library_rule(const Instruction& at, const Sharding& seen) {
+  if (!at.attributes().custom_call_target.starts_with("lapack_")) return std::nullopt;
+  int rank = 0;
+  for (const Instruction* const one : at.operands()) rank = std::max(rank, one->shape().rank());
+  const int batch = rank - 2;
+  for (int d = 0; d < static_cast<int>(seen.tiles.size()); ++d) {
+    if (is_cut(seen, d) && d >= batch) return std::nullopt;
+  }
+  Rule rule;
+  for (const Instruction* const one : at.operands()) {
+    if (one->shape().rank() < batch) return std::nullopt;
+    for (int d = 0; d < batch; ++d) {
+      // What lies beyond is no matrix.
+      if (!ir::is_even(one->shape().dim(d), seen, d)) return std::nullopt;
+    }
+    rule.operands.push_back(same_dimensions(batch));
+    rule.operands.back().resize(plimsoll::at(one->shape().rank()), -1);
+  }
+  rule.result = same_dimensions(batch);
+  for (const Shape& one : shapes_of(at.shape())) {
+    if (!one.is_array() || one.rank() < batch) return std::nullopt;
+  }
+  if (at.shape().is_array()) rule.result.resize(plimsoll::at(at.shape().rank()), -1);
+  return rule;
+}
+
 // What is done for each matrix, of those that are cut in another dimension.
 std::optional<Rule> matrix_rule(const Instruction& at, const Sharding& seen) {
   const int rank = at.shape().rank();
@@ -437,6 +506,7 @@ std::optional<Rule> joint_reduce_rule(const Instruction& reduce, int operand,
 
 std::optional<Rule> rule_of(const Instruction& at, int operand, const Sharding& seen) {
   if (at.opcode() == Opcode::sort) return sort_rule(at, seen);
+  if (at.opcode() == Opcode::custom_call) return library_rule(at, seen);
   if (!at.shape().is_array()) {
     return at.opcode() == Opcode::reduce ? joint_reduce_rule(at, operand, seen) : std::nullopt;
   }
@@ -473,7 +543,11 @@ std::optional<Rule> rule_of(const Instruction& at, int operand, const Sharding& 
     case Opcode::gather:
       return operand == 1 ? gather_rule(at, seen) : gather_from_rule(at, seen);
     case Opcode::scatter:
-      return operand == 0 ? scatter_into_rule(at, seen) : scatter_rule(at, operand, seen);
+      if (operand == 0) return scatter_into_rule(at, seen);
+      if (operand == 2 && at.operand_count() == 3) {
+        if (auto rule = scatter_windows_rule(at, seen)) return rule;
+      }
+      return scatter_rule(at, operand, seen);
     case Opcode::cholesky:
     case Opcode::triangular_solve:
       return matrix_rule(at, seen);

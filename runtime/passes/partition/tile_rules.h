@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,6 +13,10 @@ namespace plimsoll::passes {
 
 // By dimension of one array, the dimension of another that it goes along with; -1: none.
 using Along = std::vector<int>;
+
+inline bool holds(const std::vector<std::int64_t>& dimensions, std::int64_t one) {
+  return std::find(dimensions.begin(), dimensions.end(), one) != dimensions.end();
+}
 
 // How an array is held whose dimensions go along with those of one that is held by `from`:
 // partitions that differ in other dimensions alone hold copies.
@@ -29,5 +34,9 @@ std::optional<Rule> rule_of(const ir::Instruction& at, int operand, const ir::Sh
 
 // Whatever the program says of how they are held.
 bool are_zeros(const ir::Instruction& value);
+
+// Whether a reduction may have its initial value once more among what it reduces: sums from zero,
+// and what may be counted several times.
+bool starts_from_nothing(const ir::Computation& reducer, const ir::Instruction& initial);
 
 }  // namespace plimsoll::passes

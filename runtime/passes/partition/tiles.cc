@@ -13,6 +13,8 @@
 #include "runtime/base/index.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/passes/partition/retile.h"
+#include "runtime/passes/partition/tile_rules.h"
 
 namespace plimsoll::passes {
 
@@ -26,29 +28,11 @@ using ir::Sharding;
 
 namespace {
 
-// The number that a table has for this partition.
-Instruction* add_look_up(ir::Computation& computation, Instruction* partition,
-                         std::vector<std::int32_t> table) {
-  const auto count = static_cast<std::int64_t>(table.size());
-  Instruction* const all = computation.add_constant(
-      ir::Literal::array<std::int32_t>({count}, std::span<const std::int32_t>(table)));
-  Attributes attributes;
-  attributes.slice_sizes = {1};
-  Instruction* const one = computation.add(Opcode::dynamic_slice, Shape(DType::s32, {1}),
-                                           {all, partition}, {}, std::move(attributes));
-  return computation.add(Opcode::reshape, Shape(DType::s32, {}), {one});
-}
-
-Instruction* add_partition(ir::Computation& computation) {
-  Instruction* const id = computation.add(Opcode::partition_id, Shape(DType::u32, {}), {});
-  return computation.add(Opcode::convert, Shape(DType::s32, {}), {id});
-}
-
 // Zeros instead of the array where the table has no zero for this partition.
 Instruction* add_unless(Instruction* tile, Instruction* partition,
-                        std::vector<std::int32_t> others) {
+                        const std::vector<std::int64_t>& others) {
   ir::Computation& computation = *tile->parent();
-  Instruction* const is_other = add_look_up(computation, partition, std::move(others));
+  Instruction* const is_other = add_look_up(computation, partition, others);
   Instruction* const zero = computation.add_constant(ir::Literal::scalar(std::int32_t{0}));
   Attributes compares;
   compares.comparison_direction = ir::ComparisonDirection::eq;
@@ -65,20 +49,20 @@ Instruction* add_unless(Instruction* tile, Instruction* partition,
 
 // What all have as the first holder's summand, and zeros as the others'.
 Instruction* add_summand(Instruction* tile, const Sharding& sharding) {
-  std::vector<std::int32_t> others;
+  std::vector<std::int64_t> others;
   const std::int64_t partitions = tile->parent()->module()->num_partitions;
   for (const std::int64_t one : sharding.summand_of_partition(partitions)) {
     others.push_back(one == 0 ? 0 : 1);
   }
-  return add_unless(tile, add_partition(*tile->parent()), std::move(others));
+  return add_unless(tile, add_partition(*tile->parent()), others);
 }
 
 // Where the parts that partitions have by one sharding lie in the tiles that they have summands of
 // by another, so that each summand is zeros around the part, and all that is to be summed has each
 // part once.
 struct TileParts {
-  std::vector<std::vector<std::int32_t>> starts;  // by dimension and partition
-  std::vector<std::int32_t> spare;  // by partition: not zero where another one has the same part
+  std::vector<std::vector<std::int64_t>> starts;  // by dimension and partition
+  std::vector<std::int64_t> spare;  // by partition: not zero where another one has the same part
 };
 std::optional<TileParts> find_parts(const Shape& whole, const Sharding& held,
                                     const Sharding& wanted, std::int64_t partitions) {
@@ -105,7 +89,7 @@ std::optional<TileParts> find_parts(const Shape& whole, const Sharding& held,
       const std::int64_t inside = held.tiles[d] / wanted.tiles[d];
       if (part[d] / inside != place[d]) return std::nullopt;
       const std::int64_t size = whole.dim(static_cast<int>(d)) / held.tiles[d];
-      made.starts[d].push_back(static_cast<std::int32_t>(part[d] % inside * size));
+      made.starts[d].push_back(part[d] % inside * size);
     }
     const bool is_new =
         found[{tile_of[at(p)], copy_of[at(p)] % each}].insert(part_of[at(p)]).second;
@@ -117,32 +101,17 @@ std::optional<TileParts> find_parts(const Shape& whole, const Sharding& held,
   return made;
 }
 
-Instruction* add_part(Instruction* part, const Shape& tile, TileParts parts) {
+Instruction* add_part(Instruction* part, const Shape& tile, const TileParts& parts) {
   ir::Computation& computation = *part->parent();
   Instruction* const partition = add_partition(computation);
   const bool is_needed = std::find(parts.spare.begin(), parts.spare.end(), 1) != parts.spare.end();
-  if (is_needed) part = add_unless(part, partition, std::move(parts.spare));
+  if (is_needed) part = add_unless(part, partition, parts.spare);
   Instruction* const zero = computation.add_constant(ir::Literal(Shape(tile.dtype(), {})));
   std::vector<Instruction*> operands{computation.add(Opcode::broadcast, tile, {zero}), part};
-  for (auto& starts : parts.starts) {
-    operands.push_back(add_look_up(computation, partition, std::move(starts)));
+  for (const auto& starts : parts.starts) {
+    operands.push_back(add_look_up(computation, partition, starts));
   }
   return computation.add(Opcode::dynamic_update_slice, tile, std::move(operands));
-}
-
-// The array with zeros behind it, so that every tile lies in it.
-Instruction* add_padded(Instruction* whole, const Shape& tile, const Sharding& sharding) {
-  Dims dims = tile.dims();
-  Attributes attributes;
-  for (int d = 0; d < tile.rank(); ++d) {
-    dims[d] *= sharding.tiles[at(d)];
-    attributes.padding.push_back({0, dims[d] - whole->shape().dim(d), 0});
-  }
-  if (dims == whole->shape().dims()) return whole;
-  ir::Computation& computation = *whole->parent();
-  Instruction* const zero = computation.add_constant(ir::Literal(Shape(tile.dtype(), {})));
-  return computation.add(Opcode::pad, Shape(tile.dtype(), dims), {whole, zero}, {},
-                         std::move(attributes));
 }
 
 }  // namespace
@@ -153,13 +122,12 @@ Instruction* add_masked(Instruction* tile, int dimension, std::int64_t size,
   ir::Computation& computation = *tile->parent();
   const std::int64_t partitions = computation.module()->num_partitions;
   const std::int64_t most = tile->shape().dim(dimension);
-  std::vector<std::int32_t> counts;
+  std::vector<std::int64_t> counts;
   for (const std::int64_t one : sharding.tile_of_partition(partitions)) {
     const std::int64_t first = sharding.place_of_tile(one)[at(dimension)] * most;
-    counts.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(size - first, 0, most)));
+    counts.push_back(std::clamp<std::int64_t>(size - first, 0, most));
   }
-  Instruction* const count =
-      add_look_up(computation, add_partition(computation), std::move(counts));
+  Instruction* const count = add_look_up(computation, add_partition(computation), counts);
   const Shape places(DType::s32, tile->shape().dims());
   Attributes along;
   along.dimensions = {dimension};
@@ -173,6 +141,29 @@ Instruction* add_masked(Instruction* tile, int dimension, std::int64_t size,
   return computation.add(Opcode::select, tile->shape(), {is_inside, tile, beyond});
 }
 
+namespace {
+
+// The tile of what is the same along the dimensions that are cut is made as it is; null: of others.
+Instruction* add_made_tile(Instruction* whole, const Shape& tile, const Sharding& sharding,
+                           std::int64_t& channel) {
+  ir::Computation& computation = *whole->parent();
+  Attributes attributes = whole->attributes();
+  std::erase_if(attributes.extra, [](const auto& one) { return one.first == "sharding"; });
+  const auto& dimensions = attributes.dimensions;
+  if (whole->opcode() == Opcode::iota && sharding.tiles[at(dimensions[0])] == 1) {
+    return computation.add(Opcode::iota, tile, {}, {}, std::move(attributes));
+  }
+  if (whole->opcode() != Opcode::broadcast) return nullptr;
+  Instruction* const from = whole->operand(0);
+  std::vector<int> along(dimensions.begin(), dimensions.end());
+  const std::int64_t partitions = computation.module()->num_partitions;
+  const Sharding of = carried(sharding, along, partitions);
+  Instruction* const part = Retiling(from->shape(), Sharding(), of, partitions).add(from, channel);
+  return computation.add(Opcode::broadcast, tile, {part}, {}, std::move(attributes));
+}
+
+}  // namespace
+
 Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
   if (sharding.is_replicated()) return whole;
   if (sharding.is_summed()) {
@@ -180,26 +171,10 @@ Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
     return add_summand(tile, sharding);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const Shape tile, ir::tile_shape(whole->shape(), sharding));
-  ir::Computation& computation = *whole->parent();
-  const std::int64_t partitions = computation.module()->num_partitions;
-  const std::vector<std::int64_t> tiles = sharding.tile_of_partition(partitions);
-  Instruction* const partition = add_partition(computation);
-  std::vector<Instruction*> operands{add_padded(whole, tile, sharding)};
-  for (int d = 0; d < tile.rank(); ++d) {
-    if (sharding.tiles[at(d)] == 1) {
-      operands.push_back(computation.add_constant(ir::Literal::scalar(std::int32_t{0})));
-      continue;
-    }
-    std::vector<std::int32_t> starts;
-    for (const std::int64_t one : tiles) {
-      starts.push_back(static_cast<std::int32_t>(sharding.place_of_tile(one)[at(d)] * tile.dim(d)));
-    }
-    operands.push_back(add_look_up(computation, partition, std::move(starts)));
-  }
-  Attributes attributes;
-  attributes.slice_sizes = tile.dims().to_vector();
-  return computation.add(Opcode::dynamic_slice, tile, std::move(operands), {},
-                         std::move(attributes));
+  std::int64_t channel = 0;  // nobody is told anything
+  if (Instruction* const made = add_made_tile(whole, tile, sharding, channel)) return made;
+  const std::int64_t partitions = whole->parent()->module()->num_partitions;
+  return Retiling(whole->shape(), Sharding(), sharding, partitions).add(whole, channel);
 }
 
 Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Sharding& sharding,
@@ -211,49 +186,8 @@ Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Shar
                             ", a tile of " + shape.to_string() + " by " + ir::to_string(sharding) +
                             " is " + expected.to_string());
   }
-  ir::Computation& computation = *tile->parent();
-  const ir::Module& module = *computation.module();
-  const std::int64_t partitions = module.num_partitions;
-  const std::vector<std::int64_t> tiles = sharding.tile_of_partition(partitions);
-  // Copies of a tile gather apart: the n-th holder of each tile with the n-th of the others.
-  const std::vector<std::int64_t> copy_of = sharding.copy_of_partition(partitions);
-  Instruction* made = tile;
-  for (std::size_t d = 0; d < sharding.tiles.size(); ++d) {
-    if (sharding.tiles[d] == 1) continue;
-    // By what they do not differ in, members by their place along the dimension.
-    std::map<std::vector<std::int64_t>, std::map<std::int64_t, std::int64_t>> groups;
-    for (std::int64_t p = 0; p < partitions; ++p) {
-      std::vector<std::int64_t> key = sharding.place_of_tile(tiles[at(p)]);
-      const std::int64_t place = std::exchange(key[d], 0);
-      key.push_back(copy_of[at(p)]);
-      groups[key][place] = p;
-    }
-    auto collective = std::make_shared<ir::CollectiveAttributes>();
-    collective->channel_id = channel++;
-    collective->use_global_device_ids = true;
-    for (std::int64_t r = 0; r < module.replica_count; ++r) {
-      for (const auto& [key, members] : groups) {
-        auto& group = collective->replica_groups.emplace_back();
-        for (const auto& [place, p] : members) group.push_back(r * partitions + p);
-      }
-    }
-    Dims dims = made->shape().dims();
-    dims[static_cast<int>(d)] *= sharding.tiles[d];
-    Attributes attributes;
-    attributes.dimensions = {static_cast<std::int64_t>(d)};
-    attributes.collective = std::move(collective);
-    made = computation.add(Opcode::all_gather, Shape(shape.dtype(), dims), {made}, {},
-                           std::move(attributes));
-    if (dims[static_cast<int>(d)] == shape.dim(static_cast<int>(d))) continue;
-    Attributes inside;
-    inside.slice_starts.assign(at(dims.size()), 0);
-    inside.slice_strides.assign(at(dims.size()), 1);
-    dims[static_cast<int>(d)] = shape.dim(static_cast<int>(d));
-    inside.slice_limits = dims.to_vector();
-    made =
-        computation.add(Opcode::slice, Shape(shape.dtype(), dims), {made}, {}, std::move(inside));
-  }
-  return made;
+  const std::int64_t partitions = tile->parent()->module()->num_partitions;
+  return Retiling(shape, sharding, Sharding(), partitions).add(tile, channel);
 }
 
 Instruction* add_sum(Instruction* summand, const Sharding& sharding, std::int64_t& channel) {
@@ -297,7 +231,8 @@ bool is_sharding_mark(const Instruction& instruction) {
          instruction.attributes().custom_call_target == "Sharding";
 }
 
-KnownTiles::KnownTiles(const ir::Module& module) : channel_(ir::unused_channel(module)) {}
+KnownTiles::KnownTiles(const ir::Module& module)
+    : channel_(std::make_shared<std::int64_t>(ir::unused_channel(module))) {}
 
 namespace {
 
@@ -319,7 +254,11 @@ const KnownTiles::Tile* KnownTiles::find_summands(const Instruction* whole) cons
   return find_in(summands_, whole);
 }
 
-Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sharding) const {
+const KnownTiles::Tile* KnownTiles::find_offered(const Instruction* whole) const {
+  return find_in(offered_, whole);
+}
+
+Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sharding) {
   const std::int64_t partitions = whole->parent()->module()->num_partitions;
   if (sharding.is_summed()) {
     for (const Known* const known : {&summands_, &offered_}) {
@@ -328,32 +267,123 @@ Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sha
         return found->at;
       }
     }
+    // However many zeros are summed.
+    if (are_zeros(*whole)) return tile_of(whole, sharding.summed());
     if (const Tile* const held = find(whole)) {
       PLIMSOLL_ASSIGN_OR_RETURN(const Shape tile, ir::tile_shape(whole->shape(), sharding));
-      auto parts = find_parts(whole->shape(), held->sharding, sharding, partitions);
-      if (parts) return add_part(held->at, tile, std::move(*parts));
+      const auto parts = find_parts(whole->shape(), held->sharding, sharding, partitions);
+      if (parts) return add_part(held->at, tile, *parts);
     }
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(whole, sharding.summed()));
     return add_summand(tile, sharding);
   }
   const Tile* const known = find(whole);
-  if (known != nullptr && are_same_tiles(known->sharding, sharding, partitions)) return known->at;
   while (is_sharding_mark(*whole)) whole = whole->operand(0);
-  return add_tile(whole, sharding);
+  if (known == nullptr) return add_tile(whole, sharding);
+  if (sharding.is_replicated()) return whole;
+  if (are_same_tiles(known->sharding, sharding, partitions)) return known->at;
+  PLIMSOLL_RETURN_IF_ERROR(ir::tile_shape(whole->shape(), sharding).status());
+  for (const Tile& one : others_[whole]) {
+    if (are_same_tiles(one.sharding, sharding, partitions)) return one.at;
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, retiled(*known, whole->shape(), sharding));
+  others_[whole].push_back({sharding, made});
+  return made;
+}
+
+namespace {
+
+// Of a broadcast it is what is spread that goes to others.
+struct Spread {
+  Shape shape;  // whole
+  Sharding from, to;
+};
+std::optional<Spread> spread_of(const KnownTiles::Tile& known, const Shape& whole,
+                                const Sharding& to) {
+  if (known.at->opcode() != Opcode::broadcast) return std::nullopt;
+  const auto& dimensions = known.at->attributes().dimensions;
+  const std::vector<int> along(dimensions.begin(), dimensions.end());
+  const std::int64_t partitions = known.at->parent()->module()->num_partitions;
+  Dims dims;
+  for (const int d : along) dims.push_back(whole.dim(d));
+  return Spread{
+      Shape(whole.dtype(), dims), carried(known.sharding, along, partitions),
+      carried(to.is_replicated() ? known.sharding : to,
+              to.is_replicated() ? std::vector<int>(along.size(), -1) : along, partitions)};
+}
+
+}  // namespace
+
+Result<Instruction*> KnownTiles::retiled(const Tile& known, const Shape& whole,
+                                         const Sharding& sharding) {
+  ir::Computation& computation = *known.at->parent();
+  const std::int64_t partitions = computation.module()->num_partitions;
+  const auto spread = spread_of(known, whole, sharding);
+  if (!spread)
+    return Retiling(whole, known.sharding, sharding, partitions).add(known.at, *channel_);
+  PLIMSOLL_ASSIGN_OR_RETURN(Shape shape, ir::tile_shape(whole, sharding));
+  Instruction* const part = Retiling(spread->shape, spread->from, spread->to, partitions)
+                                .add(known.at->operand(0), *channel_);
+  return computation.add(Opcode::broadcast, std::move(shape), {part}, {}, known.at->attributes());
+}
+
+std::int64_t KnownTiles::received_bytes(const Instruction* whole, const Sharding& sharding) const {
+  const Tile* const known = find(whole);
+  if (known == nullptr) return 0;
+  const std::int64_t partitions = whole->parent()->module()->num_partitions;
+  const auto spread = spread_of(*known, whole->shape(), sharding);
+  if (!spread) {
+    return Retiling(whole->shape(), known->sharding, sharding, partitions).received_bytes();
+  }
+  return Retiling(spread->shape, spread->from, spread->to, partitions).received_bytes();
+}
+
+std::span<const KnownTiles::Tile> KnownTiles::others(const Instruction* whole) const {
+  while (is_sharding_mark(*whole)) whole = whole->operand(0);
+  const auto found = others_.find(whole);
+  return found == others_.end() ? std::span<const Tile>() : std::span(found->second);
 }
 
 Result<Instruction*> KnownTiles::add_whole_of(Instruction* tile, const Shape& shape,
                                               const Sharding& sharding) {
   if (sharding.is_summed()) {
-    Instruction* const sum = add_sum(tile, sharding, channel_);
+    Instruction* const sum = add_sum(tile, sharding, *channel_);
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
                               add_whole_of(sum, shape, sharding.summed()));
     summands_[whole] = {sharding, tile};
     return whole;
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding, channel_));
+  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding, *channel_));
   if (whole != tile) tiles_[whole] = {sharding, tile};
   return whole;
+}
+
+std::vector<Shape> shapes_of(const Shape& shape) {
+  return shape.is_tuple() ? shape.elements() : std::vector<Shape>{shape};
+}
+
+std::vector<Instruction*> arrays_of(Instruction* value) {
+  if (!value->shape().is_tuple()) return {value};
+  if (value->opcode() == Opcode::tuple) {
+    return {value->operands().begin(), value->operands().end()};
+  }
+  std::vector<Instruction*> made;
+  for (std::size_t i = 0; i < value->shape().elements().size(); ++i) {
+    made.push_back(value->parent()->add_get_tuple_element(value, static_cast<std::int64_t>(i)));
+  }
+  return made;
+}
+
+Result<Instruction*> KnownTiles::add_wholes_of(Instruction* tiles, const Shape& whole,
+                                               const std::vector<Sharding>& held) {
+  const std::vector<Shape> shapes = shapes_of(whole);
+  const std::vector<Instruction*> arrays = arrays_of(tiles);
+  std::vector<Instruction*> wholes;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const one, add_whole_of(arrays[i], shapes[i], held[i]));
+    wholes.push_back(one);
+  }
+  return whole.is_tuple() ? tiles->parent()->add_tuple(std::move(wholes)) : wholes[0];
 }
 
 }  // namespace plimsoll::passes
