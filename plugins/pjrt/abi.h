@@ -42,6 +42,7 @@ inline bool knows(const Header& header, std::size_t end) { return header.struct_
 enum Code : int {
   kOk = 0,
   kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
   kResourceExhausted = 8,
   kFailedPrecondition = 9,
   kUnimplemented = 12,
@@ -196,14 +197,42 @@ struct Event_Set_Args : Header {
   std::size_t error_message_size;
 };
 
+// A framework's store of short texts, in which processes find each other.
+using MakeCallbackError = Error* (*)(Code code, const char* message, std::size_t size);
+struct KeyValueGet_Args : Header {
+  const char* key;
+  std::size_t key_size;
+  int timeout_milliseconds;
+  MakeCallbackError make_error;
+  void* user;
+  char* value;                        // out
+  std::size_t value_size;             // out
+  void (*delete_value)(char* value);  // out
+};
+using KeyValueGet = Error* (*)(KeyValueGet_Args* args);
+struct KeyValuePut_Args : Header {
+  const char* key;
+  std::size_t key_size;
+  const char* value;
+  std::size_t value_size;
+  MakeCallbackError make_error;
+  void* user;
+};
+using KeyValuePut = Error* (*)(KeyValuePut_Args* args);
+
 struct Client_Create_Args : Header {
   const NamedValue* create_options;
   std::size_t num_options;
-  void* kv_get_callback;
+  KeyValueGet kv_get_callback;
   void* kv_get_user;
-  void* kv_put_callback;
+  KeyValuePut kv_put_callback;
   void* kv_put_user;
   Client* client;  // out
+};
+struct Client_UpdateGlobalProcessInfo_Args : Header {
+  Client* client;
+  const void* process_infos;
+  std::size_t num_process_infos;
 };
 struct Client_Destroy_Args : Header {
   Client* client;

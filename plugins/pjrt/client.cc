@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/client.h"
 
+#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -56,13 +57,108 @@ namespace plimsoll::pjrt {
 
 Error* find_device(const Client& client, Device* device, const Memory* memory, Device*& out) {
   if (memory != nullptr) device = memory->device;
-  if (device == nullptr) device = client.devices.front();
+  if (device == nullptr) device = client.own.front();
   if (device->client != &client) {
     return invalid_argument("the device or memory is not one of this client");
+  }
+  if (!device->is_own()) {
+    return invalid_argument("device " + std::to_string(device->description.id) +
+                            " is one of process " + std::to_string(device->description.process));
   }
   out = device;
   return nullptr;
 }
+
+namespace {
+
+// A device of this process's own, with its context, or the name of another's.
+Error* add_device(Client& client, int process, int local_id, const plm_context_options* own,
+                  std::string kind) {
+  auto device = std::make_unique<Device>();
+  device->client = &client;
+  if (own != nullptr) {
+    plm_context* context = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(own, &context)));
+    device->context.reset(context);
+    device->local_id = local_id;
+    kind = plm_context_device(context);
+    client.is_host_memory = plm_context_is_host_memory(context) != 0;
+    client.own.push_back(device.get());
+  }
+  const int id = static_cast<int>(client.devices.size());
+  device->description.id = id;
+  device->description.process = process;
+  device->description.kind = std::move(kind);
+  device->description.text =
+      "PlimsollDevice(id=" + std::to_string(id) +
+      (client.processes == nullptr ? "" : ", process=" + std::to_string(process)) + ", " +
+      device->description.kind + ")";
+  client.topology.descriptions.push_back(&device->description);
+  client.devices.push_back(device.get());
+  client.owned.push_back(std::move(device));
+  return nullptr;
+}
+
+// Numbered after all devices are, kind by kind.
+void add_memories(Client& client) {
+  for (Device* const device : client.own) {
+    for (int k = 0; k < kMemoryKindCount; ++k) {
+      const auto kind = static_cast<plm_memory>(k);
+      Memory& memory = device->memory_of(kind);
+      memory.table = &kMemoryTable;
+      memory.device = device;
+      memory.kind = kind;
+      memory.id = device->description.id + k * static_cast<int>(client.devices.size());
+      memory.text =
+          "PlimsollMemory(id=" + std::to_string(memory.id) + ", " + kMemoryKinds[kind] + ")";
+      device->memories[k] = &memory;
+      client.memories.push_back(&memory);
+    }
+  }
+}
+
+// What a process says of its devices: how many, and their kind.
+Error* read_devices(std::string_view said, std::int64_t process, std::int64_t& count,
+                    std::string& kind) {
+  const auto [end, error] = std::from_chars(said.data(), said.data() + said.size(), count);
+  if (error != std::errc() || count < 1 || end == said.data() + said.size()) {
+    return make_error(kInternal, "process " + std::to_string(process) +
+                                     " says of its devices what is no number of them: '" +
+                                     std::string(said) + "'");
+  }
+  kind.assign(end + 1, said.data() + said.size());
+  return nullptr;
+}
+
+Error* add_devices(Client& client, const ClientOptions& options) {
+  const plm_context_options given = options.context_options();
+  std::vector<std::string> said(1);
+  if (client.processes != nullptr) {
+    // Kinds are told before contexts are made, so that all are numbered in order.
+    plm_context* context = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
+    const std::string own = std::to_string(options.num_devices) + " " + plm_context_device(context);
+    plm_context_destroy(context);
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(client.processes->exchange(own, said));
+  }
+  for (std::int64_t process = 0; process < options.num_nodes; ++process) {
+    const bool is_own = process == options.node_id;
+    std::int64_t count = options.num_devices;
+    std::string kind;
+    if (!is_own) {
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(
+          read_devices(said[static_cast<std::size_t>(process)], process, count, kind));
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(add_device(
+          client, static_cast<int>(process), static_cast<int>(i), is_own ? &given : nullptr, kind));
+    }
+  }
+  add_memories(client);
+  return nullptr;
+}
+
+}  // namespace
 
 Error* Client_Create(Client_Create_Args* args) {
   return guarded([&]() -> Error* {
@@ -72,34 +168,20 @@ Error* Client_Create(Client_Create_Args* args) {
     auto client = std::make_unique<Client>();
     client->topology.client = client.get();
     client->platform_version = version_text();
-    const plm_context_options given = options.context_options();
-    for (std::int64_t id = 0; id < options.num_devices; ++id) {
-      auto device = std::make_unique<Device>();
-      plm_context* context = nullptr;
-      PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
-      device->context.reset(context);
-      device->client = client.get();
-      device->description.id = static_cast<int>(id);
-      device->description.kind = plm_context_device(context);
-      device->description.text =
-          "PlimsollDevice(id=" + std::to_string(id) + ", " + device->description.kind + ")";
-      for (int k = 0; k < kMemoryKindCount; ++k) {
-        const auto kind = static_cast<plm_memory>(k);
-        Memory& memory = device->memory_of(kind);
-        memory.table = &kMemoryTable;
-        memory.device = device.get();
-        memory.kind = kind;
-        memory.id = static_cast<int>(id + k * options.num_devices);
-        memory.text =
-            "PlimsollMemory(id=" + std::to_string(memory.id) + ", " + kMemoryKinds[kind] + ")";
-        device->memories[k] = &memory;
-        client->memories.push_back(&memory);
+    if (options.num_nodes > 1) {
+      if (args->kv_get_callback == nullptr || args->kv_put_callback == nullptr) {
+        return invalid_argument(
+            std::to_string(options.num_nodes) +
+            " processes need a store in which they find each other (of JAX: call "
+            "jax.distributed.initialize before anything else)");
       }
-      client->is_host_memory = plm_context_is_host_memory(context) != 0;
-      client->topology.descriptions.push_back(&device->description);
-      client->devices.push_back(device.get());
-      client->owned.push_back(std::move(device));
+      client->processes =
+          std::make_unique<Processes>(options.node_id, options.num_nodes,
+                                      Processes::Store{args->kv_get_callback, args->kv_get_user,
+                                                       args->kv_put_callback, args->kv_put_user},
+                                      options.coordinator);
     }
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(add_devices(*client, options));
     args->client = client.release();
     return nullptr;
   });
@@ -114,8 +196,12 @@ Error* Client_PlatformName(Client_PlatformName_Args* args) {
   return give_text(args->platform_name, args->platform_name_size, kPlatformName);
 }
 
+// Participants see for themselves when another is gone: its connections end.
+Error* Client_UpdateGlobalProcessInfo(Client_UpdateGlobalProcessInfo_Args*) { return nullptr; }
+
 Error* Client_ProcessIndex(Client_ProcessIndex_Args* args) {
-  args->process_index = 0;
+  const Processes* const processes = args->client->processes.get();
+  args->process_index = processes == nullptr ? 0 : static_cast<int>(processes->index());
   return nullptr;
 }
 
@@ -136,12 +222,15 @@ Error* Client_Devices(Client_Devices_Args* args) {
 }
 
 Error* Client_AddressableDevices(Client_AddressableDevices_Args* args) {
-  return Client_Devices(args);
+  args->devices = args->client->own.data();
+  args->num_devices = args->client->own.size();
+  return nullptr;
 }
 
-Error* Client_LookupDevice(Client_LookupDevice_Args* args) {
+namespace {
+
+Error* look_up(const std::vector<Device*>& devices, Client_LookupDevice_Args* args) {
   return guarded([&]() -> Error* {
-    const auto& devices = args->client->devices;
     if (args->id < 0 || static_cast<std::size_t>(args->id) >= devices.size()) {
       return invalid_argument("there is no device " + std::to_string(args->id) + " (there are " +
                               std::to_string(devices.size()) + ")");
@@ -151,8 +240,14 @@ Error* Client_LookupDevice(Client_LookupDevice_Args* args) {
   });
 }
 
+}  // namespace
+
+Error* Client_LookupDevice(Client_LookupDevice_Args* args) {
+  return look_up(args->client->devices, args);
+}
+
 Error* Client_LookupAddressableDevice(Client_LookupAddressableDevice_Args* args) {
-  return Client_LookupDevice(args);
+  return look_up(args->client->own, args);
 }
 
 Error* Client_AddressableMemories(Client_AddressableMemories_Args* args) {
@@ -187,7 +282,7 @@ Error* DeviceDescription_Id(DeviceDescription_Id_Args* args) {
 }
 
 Error* DeviceDescription_ProcessIndex(DeviceDescription_ProcessIndex_Args* args) {
-  args->process_index = 0;
+  args->process_index = args->description->process;
   return nullptr;
 }
 
@@ -215,32 +310,39 @@ Error* Device_GetDescription(Device_GetDescription_Args* args) {
 }
 
 Error* Device_IsAddressable(Device_IsAddressable_Args* args) {
-  args->is_addressable = true;
+  args->is_addressable = args->device->is_own();
   return nullptr;
 }
 
 Error* Device_LocalHardwareId(Device_LocalHardwareId_Args* args) {
-  args->local_hardware_id = args->device->description.id;
+  args->local_hardware_id = args->device->local_id;
   return nullptr;
 }
 
 Error* Device_AddressableMemories(Device_AddressableMemories_Args* args) {
   args->memories = args->device->memories;
-  args->num_memories = std::size(args->device->memories);
+  args->num_memories = args->device->is_own() ? std::size(args->device->memories) : 0;
   return nullptr;
 }
 
 Error* Device_DefaultMemory(Device_DefaultMemory_Args* args) {
-  args->memory = &args->device->memory_of(PLM_MEMORY_DEVICE);
-  return nullptr;
+  return guarded([&]() -> Error* {
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        find_device(*args->device->client, args->device, nullptr, device));
+    args->memory = &device->memory_of(PLM_MEMORY_DEVICE);
+    return nullptr;
+  });
 }
 
 Error* Device_MemoryStats(Device_MemoryStats_Args* args) {
   return guarded([&]() -> Error* {
     plm_memory_statistics now = {};
     now.struct_size = sizeof now;
+    Device* device = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
-        from_status(plm_context_memory(args->device->context.get(), &now)));
+        find_device(*args->device->client, args->device, nullptr, device));
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_memory(device->context.get(), &now)));
     args->bytes_in_use = now.used_bytes;
     args->peak_bytes_in_use = {now.peak_bytes, true};
     args->num_allocs = {now.allocations, true};
@@ -257,7 +359,7 @@ Error* Device_MemoryStats(Device_MemoryStats_Args* args) {
 }
 
 Error* Device_ClearMemoryStats(Device_ClearMemoryStats_Args* args) {
-  plm_context_reset_peak(args->device->context.get());
+  if (args->device->is_own()) plm_context_reset_peak(args->device->context.get());
   return nullptr;
 }
 
@@ -330,8 +432,7 @@ Error* TopologyDescription_Attributes(TopologyDescription_Attributes_Args* args)
 Error* TopologyDescription_Fingerprint(TopologyDescription_Fingerprint_Args* args) {
   return guarded([&]() -> Error* {
     const Client& client = *args->topology->client;
-    args->fingerprint =
-        fingerprint(client.platform_version + client.devices.front()->description.kind);
+    args->fingerprint = fingerprint(client.platform_version + client.own.front()->description.kind);
     return nullptr;
   });
 }

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "plugins/pjrt/error.h"
+#include "plugins/pjrt/processes.h"
 
 // One client: devices that are contexts of their own, each with its limit, its own memory and the
-// host's of two kinds beside it, which no limit counts. All of it lives as long as the client does.
+// host's of two kinds beside it, which no limit counts. Those of other processes are names alone.
+// All of it lives as long as the client does.
 
 namespace plimsoll::pjrt {
 
@@ -24,6 +26,7 @@ inline constexpr int kMemoryKindCount = 3;
 
 struct plimsoll::pjrt::abi::DeviceDescription {
   int id = 0;
+  int process = 0;
   std::string kind, text;
 };
 
@@ -49,10 +52,12 @@ struct plimsoll::pjrt::abi::Device {
   };
   Client* client = nullptr;
   DeviceDescription description;
-  std::unique_ptr<plm_context, DestroyContext> context;
-  Memory all[kMemoryKindCount];  // by plm_memory
+  int local_id = -1;                                     // below zero: of another process,
+  std::unique_ptr<plm_context, DestroyContext> context;  // which has it, and its memories
+  Memory all[kMemoryKindCount];                          // by plm_memory
   Memory* memories[kMemoryKindCount] = {};
 
+  bool is_own() const { return local_id >= 0; }
   Memory& memory_of(plm_memory kind) { return all[kind]; }
 };
 
@@ -63,10 +68,12 @@ struct plimsoll::pjrt::abi::TopologyDescription {
 
 struct plimsoll::pjrt::abi::Client {
   bool is_host_memory = true;
+  std::unique_ptr<Processes> processes;  // null: this is the only one
   std::vector<std::unique_ptr<Device>> owned;
   TopologyDescription topology;
-  std::vector<Device*> devices;
-  std::vector<Memory*> memories;
+  std::vector<Device*> devices;   // of all processes, by id
+  std::vector<Device*> own;       // of this one, by local_id
+  std::vector<Memory*> memories;  // of those
   std::string platform_version;
 };
 
@@ -76,8 +83,8 @@ using abi::Client;
 
 inline constexpr char kPlatformName[] = "plimsoll";
 
-// The device of `memory`, or without one `device`; the first where both are NULL. INVALID_ARGUMENT
-// for those of another client.
+// The device of `memory`, or without one `device`; the process's first where both are NULL.
+// INVALID_ARGUMENT for those of another client or process.
 Error* find_device(const Client& client, abi::Device* device, const abi::Memory* memory,
                    abi::Device*& out);
 

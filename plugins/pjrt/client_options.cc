@@ -36,15 +36,18 @@ Error* read_text(const NamedValue& value, std::string_view name, std::string& ou
 // Virtual devices: each has threads of its own.
 constexpr std::int64_t kMostDevices = 64;
 
-Error* read_count(const NamedValue& value, std::string_view name, std::int64_t& out) {
-  std::int64_t count = value.type == kInt64 ? value.int64_value : 0;
+constexpr std::int64_t kMostProcesses = 65536;
+
+Error* read_count(const NamedValue& value, std::string_view name, std::int64_t least,
+                  std::int64_t most, std::int64_t& out) {
+  std::int64_t count = value.type == kInt64 ? value.int64_value : least - 1;
   if (value.type == kString) {
     const char* const end = value.string_value + value.value_size;
-    if (std::from_chars(value.string_value, end, count).ptr != end) count = 0;
+    if (std::from_chars(value.string_value, end, count).ptr != end) count = least - 1;
   }
-  if (count < 1 || count > kMostDevices) {
-    return invalid_argument(std::string(name) + " must be a number from 1 to " +
-                            std::to_string(kMostDevices));
+  if (count < least || count > most) {
+    return invalid_argument(std::string(name) + " must be a number from " + std::to_string(least) +
+                            " to " + std::to_string(most));
   }
   out = count;
   return nullptr;
@@ -52,11 +55,9 @@ Error* read_count(const NamedValue& value, std::string_view name, std::int64_t& 
 
 // What frameworks pass by themselves, whichever plugin it is.
 bool is_of_frameworks(std::string_view name) {
-  constexpr std::string_view kNames[] = {"node_id",           "num_nodes",
-                                         "partition_index",   "num_devices",
-                                         "ml_framework_name", "ml_framework_version",
-                                         "platform_name",     "visible_devices",
-                                         "enable_mock_nccl",  "mock_gpu_topology"};
+  constexpr std::string_view kNames[] = {
+      "partition_index", "ml_framework_name", "ml_framework_version", "platform_name",
+      "visible_devices", "enable_mock_nccl",  "mock_gpu_topology"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -92,6 +93,16 @@ Error* read_client_options(const NamedValue* values, std::size_t count, ClientOp
       {"planning", nullptr, &ClientOptions::planning},
       {"remedies", nullptr, &ClientOptions::remedies},
       {"spill_dir", nullptr, &ClientOptions::spill_dir},
+      {"coordinator", nullptr, &ClientOptions::coordinator},
+  };
+  const struct {
+    std::string_view name;
+    std::int64_t ClientOptions::* count;
+    std::int64_t least, most;
+  } counts[] = {
+      {"num_devices", &ClientOptions::num_devices, 1, kMostDevices},
+      {"node_id", &ClientOptions::node_id, 0, kMostProcesses - 1},
+      {"num_nodes", &ClientOptions::num_nodes, 1, kMostProcesses},
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string_view name(values[i].name, values[i].name_size);
@@ -103,15 +114,22 @@ Error* read_client_options(const NamedValue* values, std::size_t count, ClientOp
                                         ? read_size(values[i], name, out.*one.size)
                                         : read_text(values[i], name, out.*one.text));
     }
+    for (const auto& one : counts) {
+      if (one.name != name) continue;
+      is_known = true;
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(
+          read_count(values[i], name, one.least, one.most, out.*one.count));
+    }
     if (!is_known) {
       std::string names = "num_devices";
       for (const auto& one : known) names += ", " + std::string(one.name);
       return invalid_argument("no such client option: '" + std::string(name) + "' (there are " +
                               names + ")");
     }
-    if (name == "num_devices") {
-      PLIMSOLL_PJRT_RETURN_IF_ERROR(read_count(values[i], name, out.num_devices));
-    }
+  }
+  if (out.node_id >= out.num_nodes) {
+    return invalid_argument("node_id " + std::to_string(out.node_id) + " of " +
+                            std::to_string(out.num_nodes) + " nodes");
   }
   return nullptr;
 }

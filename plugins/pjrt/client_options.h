@@ -15,7 +15,11 @@ namespace plimsoll::pjrt {
 struct ClientOptions {
   std::int64_t memory_limit_bytes = 0, host_limit_bytes = 0, spill_limit_bytes = 0,
                min_size_bytes = 0;
-  std::int64_t num_devices = 1;  // each with a context of these options
+  std::int64_t num_devices = 1;  // of this process, each with a context of these options
+  // Which process this is, of how many that have devices of one client (processes.h), as frameworks
+  // pass it, and a host that all reach.
+  std::int64_t node_id = 0, num_nodes = 1;
+  std::string coordinator;
   std::string planner, planning, remedies, spill_dir;
 
   // Points into this object.

@@ -25,6 +25,42 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
+Error* create_one(Device& device, std::string_view program, const plm_executable_options& given,
+                  CompiledProgram& out) {
+  plm_executable* made = nullptr;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_executable_create(
+      device.context.get(), program.data(), program.size(), "program", &given, &made)));
+  out.executables.emplace_back(made);
+  return nullptr;
+}
+
+// This process's participants of a program that others run with it. Where it has none it runs
+// nothing, but says what the program is.
+Error* create_shared(std::string_view program, plm_executable_options given, CompiledProgram& out) {
+  out.executables.clear();
+  if (out.devices.empty()) {
+    // Participant 0 of some that never meet.
+    std::vector<plm_communicator*> made(out.participants.size());
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        from_status(plm_communicator_create_local(made.size(), made.data())));
+    const Processes::Communicators communicators(made.begin(), made.end());
+    given.communicator = made.size() == 1 ? nullptr : made[0];
+    return create_one(*out.client->own.front(), program, given, out);
+  }
+  std::vector<std::int64_t> devices, processes;
+  for (const Device* const one : out.participants) {
+    devices.push_back(one->description.id);
+    processes.push_back(one->description.process);
+  }
+  const Processes::Communicators* communicators = nullptr;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(out.client->processes->connect(devices, processes, communicators));
+  for (std::size_t i = 0; i < out.devices.size(); ++i) {
+    given.communicator = (*communicators)[i].get();
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(create_one(*out.devices[i], program, given, out));
+  }
+  return nullptr;
+}
+
 Error* create(std::string_view program, const CompileOptions& options, std::int64_t limit_bytes,
               CompiledProgram& out) {
   plm_executable_options given = {};
@@ -34,6 +70,7 @@ Error* create(std::string_view program, const CompileOptions& options, std::int6
   given.default_placement = PLM_PLACEMENT_PROGRAM;
   given.replicas = options.replicas;
   given.partitions = options.partitions;
+  if (out.is_shared()) return create_shared(program, given, out);
   std::vector<plm_context*> contexts;
   for (const Device* const device : out.devices) contexts.push_back(device->context.get());
   std::vector<plm_executable*> made(contexts.size());
@@ -85,7 +122,10 @@ Error* assign_devices(const Client& client, const CompileOptions& options, Compi
                               std::to_string(count) + ")");
     }
     is_taken[static_cast<std::size_t>(id)] = true;
-    out.devices.push_back(client.devices[static_cast<std::size_t>(id)]);
+    Device* const device = client.devices[static_cast<std::size_t>(id)];
+    out.participants.push_back(device);
+    if (!device->is_own()) continue;
+    out.devices.push_back(device);
     out.logical_ids.push_back(
         {static_cast<int>(i / options.partitions), static_cast<int>(i % options.partitions)});
   }

@@ -26,8 +26,8 @@ std::string device_assignment(const CompiledProgram& program) {
   const auto partitions = static_cast<std::size_t>(program.partitions);
   for (std::size_t p = 0; p < partitions; ++p) {
     std::string ids;
-    for (std::size_t i = p; i < program.devices.size(); i += partitions) {
-      add_varint(ids, static_cast<std::uint64_t>(program.devices[i]->description.id));
+    for (std::size_t i = p; i < program.participants.size(); i += partitions) {
+      add_varint(ids, static_cast<std::uint64_t>(program.participants[i]->description.id));
     }
     std::string replicas;
     add_varint(replicas, 1 << 3 | 2);

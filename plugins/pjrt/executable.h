@@ -20,9 +20,13 @@ struct CompiledProgram {
   abi::Client* client = nullptr;
   std::int64_t replicas = 1, partitions = 1;
   // By participant: partition p of replica r at r * partitions + p.
+  std::vector<abi::Device*> participants;
+  // Of those that are of this process, in their order; where there are none, one executable, which
+  // only says what the program is.
   std::vector<abi::Device*> devices;
   std::vector<abi::LogicalDeviceIds> logical_ids;
   std::vector<std::unique_ptr<plm_executable, Destroy>> executables;
+  bool is_shared() const { return devices.size() < participants.size(); }  // with processes
   std::string name, fingerprint;
   std::string program, compile_options;  // what it was made from
   std::string signature;                 // signature.h

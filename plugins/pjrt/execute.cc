@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of loaded executables.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -42,7 +43,7 @@ Error* check(const LoadedExecutable_Execute_Args& args) {
                             " devices, the program is for " + std::to_string(devices));
   }
   const std::size_t count = args.executable->program->parameter_count;
-  if (args.num_args != count) {
+  if (devices > 0 && args.num_args != count) {
     return invalid_argument(std::to_string(args.num_args) + " arguments, the program has " +
                             std::to_string(count) + " parameters");
   }
@@ -70,38 +71,50 @@ Error* execute(LoadedExecutable_Execute_Args& args) {
     results.push_back(made[d].data());
     executables.push_back(program.executables[d].get());
   }
+  if (devices == 0) return nullptr;
   std::vector<unsigned char> kept;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(read_kept(args.options, args.num_args, kept));
-  plm_buffer_run_options options = {};
-  options.struct_size = sizeof options;
-  options.mode = PLM_RUN_AUTOMATIC;
-  options.keep = kept.empty() ? nullptr : kept.data();
-  std::shared_ptr<Moment> ended;
-  std::unique_ptr<std::shared_ptr<Moment>> user;
-  if (args.device_complete_events != nullptr || program.calls_python) {
-    ended = make_moment();
-    user = std::make_unique<std::shared_ptr<Moment>>(ended);
-    options.done = end_moment;
-    options.done_user = user.get();
+  std::vector<std::shared_ptr<Moment>> ended;
+  const auto run = [&](std::size_t first, std::size_t together) -> Error* {
+    plm_buffer_run_options options = {};
+    options.struct_size = sizeof options;
+    // What waits for other processes, or for this one's other participants, waits elsewhere.
+    options.mode = program.is_shared() ? PLM_RUN_ASYNCHRONOUS : PLM_RUN_AUTOMATIC;
+    options.keep = kept.empty() ? nullptr : kept.data();
+    std::unique_ptr<std::shared_ptr<Moment>> user;
+    if (args.device_complete_events != nullptr || program.calls_python) {
+      ended.push_back(make_moment());
+      user = std::make_unique<std::shared_ptr<Moment>>(ended.back());
+      options.done = end_moment;
+      options.done_user = user.get();
+    }
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
+        together == 1
+            ? plm_executable_run_buffers(executables[first], parameters[first], args.num_args,
+                                         results[first], count, &options)
+            : plm_executable_run_buffers_together(executables.data(), together, parameters.data(),
+                                                  args.num_args, results.data(), count, &options)));
+    (void)user.release();
+    return nullptr;
+  };
+  if (program.is_shared()) {
+    for (std::size_t d = 0; d < devices; ++d) PLIMSOLL_PJRT_RETURN_IF_ERROR(run(d, 1));
+  } else {
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(run(0, devices));
   }
-  PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
-      devices == 1
-          ? plm_executable_run_buffers(executables[0], parameters[0], args.num_args, results[0],
-                                       count, &options)
-          : plm_executable_run_buffers_together(executables.data(), devices, parameters.data(),
-                                                args.num_args, results.data(), count, &options)));
-  (void)user.release();
   // What functions of Python say has been said when the call returns, as on XLA's CPU backend. Its
   // error is the results'.
   if (program.calls_python) {
-    const std::unique_ptr<Error, DestroyError> error(ended->wait());
+    for (const auto& one : ended) {
+      const std::unique_ptr<Error, DestroyError> error(one->wait());
+    }
   }
   for (std::size_t d = 0; d < devices; ++d) {
     for (std::size_t i = 0; i < count; ++i) {
       args.output_lists[d][i] = new Buffer(program.devices[d], made[d][i]);
     }
     if (args.device_complete_events != nullptr) {
-      args.device_complete_events[d] = make_event(ended);
+      args.device_complete_events[d] = make_event(ended[std::min(d, ended.size() - 1)]);
     }
   }
   return nullptr;

@@ -8,67 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "plugins/pjrt/abi.h"
-
-extern "C" const void* GetPjrtApi();
+#include "tests/plugins/pjrt_calls.h"
 
 namespace plimsoll::pjrt {
 namespace {
 
 using namespace abi;
-
-const Api& api() { return *static_cast<const Api*>(GetPjrtApi()); }
-
-template <typename Args>
-Args make() {
-  Args args = {};
-  args.struct_size = sizeof args;
-  return args;
-}
-
-template <typename Args>
-Error* call(void* function, Args& args) {
-  return reinterpret_cast<Error* (*)(Args*)>(function)(&args);
-}
-
-struct Failure {
-  Code code = kOk;
-  std::string message;
-};
-
-// Frees the error.
-Failure take(Error* error) {
-  if (error == nullptr) return {};
-  auto message = make<Error_Message_Args>();
-  message.error = error;
-  reinterpret_cast<void (*)(Error_Message_Args*)>(api().Error_Message)(&message);
-  auto code = make<Error_GetCode_Args>();
-  code.error = error;
-  EXPECT_EQ(call(api().Error_GetCode, code), nullptr);
-  auto payload = make<Error_ForEachPayload_Args>();
-  payload.error = error;
-  EXPECT_EQ(call(api().Error_ForEachPayload, payload), nullptr);
-  Failure failure{code.code, std::string(message.message, message.message_size)};
-  auto end = make<Error_Destroy_Args>();
-  end.error = error;
-  reinterpret_cast<void (*)(Error_Destroy_Args*)>(api().Error_Destroy)(&end);
-  return failure;
-}
-
-#define EXPECT_PJRT_OK(function, args)                                    \
-  do {                                                                    \
-    const Failure failure = take(call(api().function, args));             \
-    EXPECT_EQ(failure.code, kOk) << #function << ": " << failure.message; \
-  } while (false)
-
-void wait_and_destroy(Event* event) {
-  auto await = make<Event_Await_Args>();
-  await.event = event;
-  EXPECT_PJRT_OK(Event_Await, await);
-  auto destroy = make<Event_Destroy_Args>();
-  destroy.event = event;
-  EXPECT_PJRT_OK(Event_Destroy, destroy);
-}
 
 constexpr char kStep[] = R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
 ENTRY main {
@@ -221,6 +166,31 @@ TEST_F(PjrtPlugin, RefusesClientOptionsThatNobodyKnows) {
   EXPECT_EQ(refused.code, kInvalidArgument);
   EXPECT_NE(refused.message.find("'memory_limti'"), std::string::npos) << refused.message;
   EXPECT_NE(refused.message.find("memory_limit, host_limit"), std::string::npos) << refused.message;
+}
+
+// Without a store in which they find each other there is no other process.
+TEST_F(PjrtPlugin, SaysWhatSeveralProcessesNeed) {
+  NamedValue options[2] = {};
+  options[0].name = "num_nodes";
+  options[0].int64_value = 2;
+  options[1].name = "node_id";
+  options[1].int64_value = 1;
+  for (NamedValue& one : options) {
+    one.struct_size = sizeof one;
+    one.name_size = std::strlen(one.name);
+    one.type = kInt64;
+    one.value_size = 1;
+  }
+  auto create = make<Client_Create_Args>();
+  create.create_options = options;
+  create.num_options = 2;
+  Failure refused = take(call(api().Client_Create, create));
+  EXPECT_EQ(refused.code, kInvalidArgument);
+  EXPECT_NE(refused.message.find("2 processes"), std::string::npos) << refused.message;
+  options[1].int64_value = 2;
+  refused = take(call(api().Client_Create, create));
+  EXPECT_EQ(refused.code, kInvalidArgument);
+  EXPECT_NE(refused.message.find("node_id 2 of 2"), std::string::npos) << refused.message;
 }
 
 TEST_F(PjrtPlugin, RunsAProgramAndTakesDonatedBuffers) {

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -302,6 +303,66 @@ except jax.errors.JaxRuntimeError as error:
     print(str(error).split(":")[:2])
 """
     assert printed(program, PLIMSOLL_MEMORY_LIMIT="20MiB") == "['RESOURCE_EXHAUSTED', ' running jit_double']\n"
+
+
+SHARDED_STEPS = """
+import sys
+import jax
+rank, count, port = map(int, sys.argv[1:])
+if count > 1:
+    jax.distributed.initialize(f"localhost:{port}", count, rank)
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((jax.device_count(),), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+rows = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+own = rows.shape[0] // count
+batch = jax.make_array_from_process_local_data(
+    NamedSharding(mesh, P("data")), rows[rank * own : (rank + 1) * own]
+)
+
+@jax.jit
+def step(weights, batch):
+    def loss(weights):
+        hidden = jax.lax.scan(lambda h, w: (jnp.tanh(h @ w), None), batch, weights)[0]
+        return (hidden**2).mean()
+
+    return weights - 0.1 * jax.grad(loss)(weights)
+
+weights = jax.device_put(
+    np.random.default_rng(1).normal(size=(3, 16, 16)).astype(np.float32) / 4,
+    NamedSharding(mesh, P(None, "data")),
+)
+for _ in range(5):
+    weights = step(weights, batch)
+whole = jax.jit(lambda w: w, out_shardings=NamedSharding(mesh, P()))(weights)
+print(np.asarray(whole.addressable_data(0)).tobytes().hex())
+"""
+
+
+def test_several_processes_train_as_several_devices_of_one():
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port = one.getsockname()[1]
+
+    def start(rank, count, devices, **environment):
+        return subprocess.Popen(
+            [sys.executable, "-c", SHARDED_STEPS, str(rank), str(count), str(port)],
+            env={
+                **os.environ,
+                "JAX_PLATFORMS": "plimsoll,cpu",
+                "JAX_PJRT_CLIENT_CREATE_OPTIONS": f"num_devices:{devices}",
+                **environment,
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    alone = start(0, 1, 2).communicate(timeout=120)[0]
+    together = [start(rank, 2, 1, PLIMSOLL_MEMORY_LIMIT="16KiB") for rank in range(2)]
+    assert [one.communicate(timeout=120)[0] for one in together] == [alone, alone]
+    assert len(alone) == 2 * 4 * 3 * 16 * 16 + 1
 
 
 def test_arrays_in_host_memory():

@@ -8,7 +8,7 @@ import pathlib
 
 import jax  # with all of its primitives and their lowerings
 import jax._src.xla_bridge as xla_bridge
-from jax._src import compilation_cache, dispatch
+from jax._src import compilation_cache, dispatch, distributed
 from jax._src.interpreters import mlir
 from jax._src.lax import ann
 
@@ -92,11 +92,22 @@ def load_apart(path: str) -> None:
         pass
 
 
+def client_options() -> dict:
+    """What a client is made with beside JAX_PJRT_CLIENT_CREATE_OPTIONS: of several processes the host
+    that all reach, by which they tell each other their addresses."""
+    address = getattr(distributed.global_state, "coordinator_address", None)
+    if distributed.global_state.client is None or not address:
+        return {}
+    return {"coordinator": address.rpartition(":")[0].strip("[]")}
+
+
 def initialize() -> None:
     """Called by JAX. Registers the platform."""
     path = library_path()
     load_apart(path)
-    xla_bridge.register_plugin(PLATFORM, priority=500, library_path=path)
+    xla_bridge.register_plugin(
+        PLATFORM, priority=500, library_path=path, options=client_options
+    )
     prepare_lowering()
     use_compilation_cache()
 
