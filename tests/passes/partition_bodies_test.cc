@@ -311,5 +311,32 @@ ENTRY e {
   EXPECT_EQ(number_inside(*module, Opcode::all_gather), 0);
 }
 
+// What a region spreads is each partition's own.
+TEST(PartitionBodies, WhatARegionSpreadsIsGatheredAsItIs) {
+  const std::string program = R"(
+ENTRY e {
+  x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
+  sx = f32[4,2] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1]<=[2]}
+  mx = f32[2,2] custom-call(sx), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  zero = f32[] constant(0)
+  s = f32[] reduce(mx, zero), dimensions={0,1}, to_apply=sum
+  b = f32[2] broadcast(s), dimensions={}
+  mb = f32[2] custom-call(b), custom_call_target="Sharding", sharding={manual}
+  y = f32[4] custom-call(mb), custom_call_target="SPMDShardToFullShape", sharding={devices=[2]<=[2]}
+  ROOT r = f32[4] reverse(y), dimensions={0}, sharding={replicated}
+}
+)";
+  std::string whole = program;
+  const std::size_t first = whole.find("  sx = "), last = whole.find("  ROOT r");
+  whole.replace(first, last - first, R"(
+  zero = f32[] constant(0)
+  pairs = f32[2,4] reshape(x)
+  s = f32[2] reduce(pairs, zero), dimensions={1}, to_apply=sum
+  b = f32[2,2] broadcast(s), dimensions={0}
+  y = f32[4] reshape(b)
+)");
+  (void)on_tiles(program, 2, whole);
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

@@ -353,6 +353,7 @@ class Propagation {
       }
     }
     Instruction* made = add_on_tiles(at, *shape, held, std::move(operands));
+    if (at.opcode() == Opcode::broadcast) tiles_.say_spread(made);
     if (!over.is_any) return tiles_.add_whole_of(made, at.shape(), held);
     if (is_inside != nullptr) made = add_where_looked_up(at, made, is_inside);
     Instruction* const summand = made;

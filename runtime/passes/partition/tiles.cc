@@ -293,23 +293,24 @@ Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sha
 
 namespace {
 
-// Of a broadcast it is what is spread that goes to others.
-struct Spread {
+// What goes to others where a tile becomes another one: of what a broadcast spreads, what it
+// spreads.
+struct Moved {
   Shape shape;  // whole
   Sharding from, to;
+
+  Retiling retiling(std::int64_t partitions) const { return {shape, from, to, partitions}; }
 };
-std::optional<Spread> spread_of(const KnownTiles::Tile& known, const Shape& whole,
-                                const Sharding& to) {
-  if (known.at->opcode() != Opcode::broadcast) return std::nullopt;
+Moved moved_of(const KnownTiles::Tile& known, bool is_spread, const Shape& whole,
+               const Sharding& to) {
+  if (!is_spread) return {whole, known.sharding, to};
   const auto& dimensions = known.at->attributes().dimensions;
   const std::vector<int> along(dimensions.begin(), dimensions.end());
   const std::int64_t partitions = known.at->parent()->module()->num_partitions;
   Dims dims;
   for (const int d : along) dims.push_back(whole.dim(d));
-  return Spread{
-      Shape(whole.dtype(), dims), carried(known.sharding, along, partitions),
-      carried(to.is_replicated() ? known.sharding : to,
-              to.is_replicated() ? std::vector<int>(along.size(), -1) : along, partitions)};
+  return {Shape(whole.dtype(), dims), carried(known.sharding, along, partitions),
+          to.is_replicated() ? Sharding() : carried(to, along, partitions)};
 }
 
 }  // namespace
@@ -317,25 +318,21 @@ std::optional<Spread> spread_of(const KnownTiles::Tile& known, const Shape& whol
 Result<Instruction*> KnownTiles::retiled(const Tile& known, const Shape& whole,
                                          const Sharding& sharding) {
   ir::Computation& computation = *known.at->parent();
-  const std::int64_t partitions = computation.module()->num_partitions;
-  const auto spread = spread_of(known, whole, sharding);
-  if (!spread)
-    return Retiling(whole, known.sharding, sharding, partitions).add(known.at, *channel_);
+  const bool is_spread = spread_.contains(known.at);
+  Instruction* const made = moved_of(known, is_spread, whole, sharding)
+                                .retiling(computation.module()->num_partitions)
+                                .add(is_spread ? known.at->operand(0) : known.at, *channel_);
+  if (!is_spread) return made;
   PLIMSOLL_ASSIGN_OR_RETURN(Shape shape, ir::tile_shape(whole, sharding));
-  Instruction* const part = Retiling(spread->shape, spread->from, spread->to, partitions)
-                                .add(known.at->operand(0), *channel_);
-  return computation.add(Opcode::broadcast, std::move(shape), {part}, {}, known.at->attributes());
+  return computation.add(Opcode::broadcast, std::move(shape), {made}, {}, known.at->attributes());
 }
 
 std::int64_t KnownTiles::received_bytes(const Instruction* whole, const Sharding& sharding) const {
   const Tile* const known = find(whole);
   if (known == nullptr) return 0;
-  const std::int64_t partitions = whole->parent()->module()->num_partitions;
-  const auto spread = spread_of(*known, whole->shape(), sharding);
-  if (!spread) {
-    return Retiling(whole->shape(), known->sharding, sharding, partitions).received_bytes();
-  }
-  return Retiling(spread->shape, spread->from, spread->to, partitions).received_bytes();
+  return moved_of(*known, spread_.contains(known->at), whole->shape(), sharding)
+      .retiling(whole->parent()->module()->num_partitions)
+      .received_bytes();
 }
 
 std::span<const KnownTiles::Tile> KnownTiles::others(const Instruction* whole) const {

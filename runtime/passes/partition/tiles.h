@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,9 @@ class KnownTiles {
                      ir::Instruction* summand) {
     offered_[whole] = {std::move(sharding), summand};
   }
+  // The tile is one of an array that is spread, by a broadcast of the same tiles of what it
+  // spreads.
+  void say_spread(const ir::Instruction* tile) { spread_.insert(tile); }
   // A channel_id for a collective that is added.
   std::int64_t take_channel() { return (*channel_)++; }
 
@@ -87,6 +91,7 @@ class KnownTiles {
   std::shared_ptr<std::int64_t> channel_;  // nobody has this one or those above it
   std::unordered_map<const ir::Instruction*, std::vector<Tile>> others_;
   std::unordered_map<const ir::Instruction*, Tile> tiles_, summands_, offered_;
+  std::unordered_set<const ir::Instruction*> spread_;
 };
 
 // Of an array itself, or of what a tuple has: shapes; and values, which are appended where `value`
