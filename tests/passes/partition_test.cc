@@ -406,7 +406,7 @@ ENTRY e {
 TEST(Partition, WhatGoesAlongWithTilesIsNotGathered) {
   struct Case {
     const char* text;
-    int sums = 0;
+    int sums = 0, gathers = 0;
   };
   constexpr std::string_view kHelpers = R"(
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
@@ -465,6 +465,12 @@ ENTRY e {
   k = f32[3,3,3,2] parameter(1), sharding={devices=[1,1,1,2]<=[2]}
   ROOT r = f32[4,5,5,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, sharding={devices=[1,1,1,2]<=[2]}
 )"},
+      // A batch and features over which it sums that both are cut.
+      {R"(  x = f32[4,5,5,4] parameter(0), sharding={devices=[2,1,1,1]<=[2]}
+  k = f32[3,3,4,2] parameter(1), sharding={devices=[1,1,2,1]<=[2]}
+  ROOT r = f32[4,5,5,2] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, sharding={devices=[2,1,1,1]<=[2]}
+)",
+       0, 1},
       // Features in groups, so many of them each.
       {R"(  x = f32[4,5,5,4] parameter(0), sharding={devices=[1,1,1,2]<=[2]}
   k = f32[3,3,1,8] parameter(1), sharding={replicated}
@@ -481,7 +487,7 @@ ENTRY e {
     const auto module = parse("HloModule m, whole_shapes=true, num_partitions=2\n" + program);
     const auto arguments = cases::random_arguments(*whole, 7);
     compute_on_tiles(*whole, *module, arguments, 1e-5);
-    EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::all_gather), one.gathers) << ir::to_text(*module);
     EXPECT_EQ(number_of(*module, Opcode::all_reduce), one.sums) << ir::to_text(*module);
   }
 }

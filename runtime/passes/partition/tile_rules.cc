@@ -192,8 +192,8 @@ std::optional<Rule> convolution_rule(const Instruction& at, int operand, const S
   Along& other = rule.operands[plimsoll::at(1 - operand)];
   rule.result[plimsoll::at(sees_kernel ? d.output_feature : d.output_batch)] = kept;
   if (groups == 1) {
-    if (is_cut(seen, summed)) other[plimsoll::at(others_summed)] = summed;
-  } else if (is_cut(seen, grouped)) {
+    other[plimsoll::at(others_summed)] = summed;
+  } else {
     other[plimsoll::at(others_grouped)] = grouped;
     rule.result[plimsoll::at(d.output_feature)] = grouped;
   }
