@@ -30,7 +30,17 @@ def ask(side, **command):
     return json.loads(line) if line else {"error": "the process has ended"}
 
 
-def options_of(description, side_class, *, rounds, operations=False):
+def ask_together(sides, **command):
+    """The first one's answer, of processes that answer together, or an error of any."""
+    for side in sides:
+        side.stdin.write(json.dumps(command) + "\n")
+        side.stdin.flush()
+    lines = [side.stdout.readline() for side in sides]
+    answers = [json.loads(line) if line else {"error": "a process has ended"} for line in lines]
+    return next((one for one in answers if isinstance(one, dict) and "error" in one), answers[0])
+
+
+def options_of(description, side_class, *, rounds, operations=False, processes=False):
     """What the command line says; None in a process that is a side, which has served."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--build", help="Plimsoll's build folder")
@@ -38,6 +48,8 @@ def options_of(description, side_class, *, rounds, operations=False):
     parser.add_argument("--rounds", type=int, default=rounds)
     if operations:
         parser.add_argument("--operations", action="store_true", help="single operations instead of programs")
+    if processes:
+        parser.add_argument("--processes", type=int, default=1, help="that share the devices")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

@@ -90,6 +90,11 @@ bool may_go_on(const Instruction& instruction) {
   }
 }
 
+std::string_view meeting_of(const Instruction& instruction) {
+  const std::string_view said = instruction.attributes().find_extra(kMeeting);
+  return said.empty() ? std::string_view(instruction.name()) : said;
+}
+
 std::int64_t channel_of(const Instruction& instruction) {
   const auto& collective = instruction.attributes().collective;
   return collective == nullptr ? 0 : collective->channel_id;

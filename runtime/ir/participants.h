@@ -34,6 +34,11 @@ bool is_meeting(const Instruction& instruction);
 // of its operands and results. Halves of transfers go on by themselves.
 bool may_go_on(const Instruction& instruction);
 
+// The attribute, among `extra`, by which members of a collective know it for the same where copies
+// of it have other names (passes::order_collectives); without it they know it by its own name.
+inline constexpr std::string_view kMeeting = "meeting";
+std::string_view meeting_of(const Instruction& instruction);
+
 // The channel_id of a collective; 0: none.
 std::int64_t channel_of(const Instruction& instruction);
 // A channel_id that no collective of the module has.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/loops/residual_pair.h"
@@ -190,6 +192,68 @@ int count_loops(const ir::Module& module) {
     count += instruction->opcode() == Opcode::while_ ? 1 : 0;
   }
   return count;
+}
+
+// What stands before a loop, and behind it, does so still: participants meet in that order. Names
+// of what is copied change, what members know it by does not.
+TEST(RecomputeResiduals, LoopsKeepTheirPlacesAmongMeetings) {
+  for (const int percent : {100, 50}) {
+    std::string text = layers();
+    const auto replace = [&](const std::string& from, const std::string& to) {
+      const auto at = text.find(from);
+      ASSERT_NE(at, std::string::npos) << from;
+      text.replace(at, from.size(), to);
+    };
+    replace("HloModule m\n",
+            "HloModule m, num_partitions=2\n"
+            "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n");
+    replace("  dw = f32[64,64] dot(x, dp), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n",
+            "  part = f32[64,64] dot(x, dp), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+            "  dw = f32[64,64] all-reduce(part), channel_id=1, replica_groups={{0,1}}, "
+            "use_global_device_ids=true, to_apply=sum\n");
+    replace("  ROOT g = f32[8,64,64] get-tuple-element(loop2), index=5\n",
+            "  g = f32[8,64,64] get-tuple-element(loop2), index=5\n"
+            "  ROOT total = f32[8,64,64] all-reduce(g), channel_id=2, replica_groups={{0,1}}, "
+            "use_global_device_ids=true, to_apply=sum\n");
+    replace("  x = f32[4,64] parameter(0)\n  w = f32[8,64,64] parameter(1)\n",
+            "  own = f32[4,64] parameter(0)\n  w = f32[8,64,64] parameter(1)\n"
+            "  x = f32[4,64] all-reduce(own), channel_id=3, replica_groups={{0,1}}, "
+            "use_global_device_ids=true, to_apply=sum\n");
+    const auto module = parse_scan(text);
+    const auto arguments = cases::random_arguments(*module, 3);
+    const std::vector<std::vector<ir::Literal>> all(2, arguments);
+    const auto expected = ir::interpret_together(*module, all);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    const auto ordered = order_collectives(*module);
+    ASSERT_TRUE(ordered.ok() && *ordered);
+    const std::int64_t before = state_bytes(*module);
+    const auto changed = recompute_residuals(*module, Residuals::carried, {}, percent);
+    ASSERT_TRUE(changed.ok() && *changed);
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    if (percent == 100) EXPECT_EQ(state_bytes(*module), before - 2 * 8 * 4 * 64 * 4);
+    // Of the loops that meet, halves follow each other by what they read.
+    int behind_x = 0, before_total = 0;
+    const Instruction* const x = module->entry()->find("x");
+    const auto& last = module->entry()->find("total")->control_predecessors();
+    for (const auto& loop : module->entry()->instructions()) {
+      if (loop->opcode() != Opcode::while_) continue;
+      const auto& first = loop->control_predecessors();
+      behind_x += std::find(first.begin(), first.end(), x) != first.end();
+      before_total += std::find(last.begin(), last.end(), loop.get()) != last.end();
+      for (const auto& instruction : loop->while_body()->instructions()) {
+        if (instruction->opcode() != Opcode::all_reduce) continue;
+        EXPECT_NE(instruction->name(), "dw");
+        EXPECT_EQ(ir::meeting_of(*instruction), "dw");
+      }
+    }
+    EXPECT_EQ(behind_x, 1) << ir::to_text(*module);
+    EXPECT_EQ(before_total, 1) << ir::to_text(*module);
+    const auto actual = ir::interpret_together(*module, all);
+    ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+    for (std::size_t p = 0; p < 2; ++p) {
+      EXPECT_EQ(cases::compare_bits((*expected)[p], (*actual)[p]), "");
+    }
+  }
 }
 
 // Each half of the rounds is a loop with stacks of its own: x of all eight, y of the later ones.

@@ -11,8 +11,8 @@ Members::Members(const ir::Instruction& instruction, ir::Groups groups)
     : topology_(ir::topology_of(instruction)),
       groups_(std::move(groups)),
       places_(at(topology_.participants())),
-      what_(fmt::format("{} '{}' of {}", ir::to_string(instruction.opcode()), instruction.name(),
-                        instruction.operand(0)->shape().to_string())) {
+      what_(fmt::format("{} '{}' of {}", ir::to_string(instruction.opcode()),
+                        ir::meeting_of(instruction), instruction.operand(0)->shape().to_string())) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     for (std::size_t i = 0; i < groups_[g].size(); ++i) places_[at(groups_[g][i])] = {g, i};
   }

@@ -81,8 +81,7 @@ bool narrow(Instruction& loop) {
   if (!loop.shape().is_tuple() || loop.is_root() || body.root()->opcode() != Opcode::tuple ||
       !body.root()->users().empty() || !ir::only_elements_are_taken(loop) ||
       !ir::only_elements_are_taken(*state) ||
-      !ir::only_elements_are_taken(*condition.parameters()[0]) ||
-      !loop.control_predecessors().empty() || !loop.control_successors().empty()) {
+      !ir::only_elements_are_taken(*condition.parameters()[0])) {
     return false;
   }
   const std::vector<bool> live = live_elements(loop);
@@ -123,6 +122,10 @@ bool narrow(Instruction& loop) {
                                                   loop.name(), loop.attributes());
   replacement->set_called_computations(loop.called_computations());
   renumber(std::vector(loop.users()), replacement, position);
+  for (Instruction* before : loop.control_predecessors()) {
+    replacement->add_control_predecessor(before);
+  }
+  for (Instruction* after : loop.control_successors()) after->add_control_predecessor(replacement);
   // An effectful loop would not be dropped as dead code.
   parent.remove(&loop);
   return true;

@@ -230,6 +230,7 @@ Instruction* LoopState::finish() {
   Instruction* result = add_to_parent(Opcode::while_, shape, {start}, loop_.attributes());
   result->set_called_computations({condition_, body_});
   for (Instruction* user : users) user->replace_operand(0, result);
+  order_as(loop_, *result, *result);
   order.clear();
   std::vector<Instruction*> added = in_parent_;
   for (const auto& instruction : parent_.instructions()) {

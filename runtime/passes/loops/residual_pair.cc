@@ -83,8 +83,12 @@ bool has_flat_state(const Instruction& loop) {
          loop.operand(0)->opcode() == Opcode::tuple && root.opcode() == Opcode::tuple &&
          root.users().empty() && !loop.is_root() && ir::only_elements_are_taken(loop) &&
          ir::only_elements_are_taken(*loop.while_body()->parameters()[0]) &&
-         ir::only_elements_are_taken(*loop.while_condition()->parameters()[0]) &&
-         loop.control_predecessors().empty() && loop.control_successors().empty();
+         ir::only_elements_are_taken(*loop.while_condition()->parameters()[0]);
+}
+
+void order_as(const Instruction& loop, Instruction& first, Instruction& last) {
+  for (Instruction* before : loop.control_predecessors()) first.add_control_predecessor(before);
+  for (Instruction* after : loop.control_successors()) after->add_control_predecessor(&last);
 }
 
 bool reads_in_reverse(const ResidualPair& pair) {

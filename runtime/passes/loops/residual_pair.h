@@ -30,6 +30,8 @@ struct ResidualPair {
 
 // A while over a tuple of arrays whose elements alone are taken, in the loop and behind it.
 bool has_flat_state(const ir::Instruction& loop);
+// Gives what takes the place of a loop, from `first` to `last`, the control edges that it has.
+void order_as(const ir::Instruction& loop, ir::Instruction& first, ir::Instruction& last);
 
 // Whether the backward loop goes once through the slices, in the reverse of the order in which the
 // forward loop writes them.

@@ -131,6 +131,7 @@ class Segments {
     Instruction* const loop = parent.insert_before(pair_.backward, Opcode::while_, state, {start},
                                                    pair_.backward->name());
     loop->set_called_computations({condition, body});
+    order_as(*pair_.backward, *loop, *loop);
     for (Instruction* user : std::vector<Instruction*>(pair_.backward->users())) {
       user->replace_operand(0, loop);
     }

@@ -227,6 +227,10 @@ Instruction* split_loops(const ResidualPair& pair, std::int64_t rounds) {
   }
   Instruction* const backward_first = backward.make(std::move(starts), first, {}, reads);
 
+  // What comes before a loop comes before its first rounds, and what comes behind it behind the
+  // last.
+  order_as(*pair.forward, *forward_first, *forward_second);
+  order_as(*pair.backward, *backward_second, *backward_first);
   Computation& parent = *pair.forward->parent();
   backward.replace_by(backward_first);
   // With the backward loop's old start, for which the residuals were taken.

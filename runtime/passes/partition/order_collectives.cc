@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/ir/dataflow/run_again.h"
+#include "runtime/ir/participants.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -36,6 +37,15 @@ bool has_transfers(const ir::Computation& computation) {
                      });
 }
 
+// Copies, as of loops that recompute what others do not, have other names.
+void name_meeting(Instruction& instruction) {
+  if (!ir::is_meeting(instruction)) return;
+  auto& extra = instruction.attributes().extra;
+  if (instruction.attributes().find_extra(ir::kMeeting).empty()) {
+    extra.emplace_back(ir::kMeeting, instruction.name());
+  }
+}
+
 Result<bool> order(ir::Module& module, bool only_with_transfers) {
   if (module.replica_count * module.num_partitions <= 1) return false;
   bool changed = false;
@@ -44,6 +54,7 @@ Result<bool> order(ir::Module& module, bool only_with_transfers) {
     Instruction* last = nullptr;
     for (const auto& instruction : computation->instructions()) {
       if (!meets(*instruction)) continue;
+      name_meeting(*instruction);
       if (last != nullptr) {
         instruction->add_control_predecessor(last);
         changed = true;
