@@ -311,6 +311,59 @@ ENTRY e {
   EXPECT_EQ(number_inside(*module, Opcode::all_gather), 0);
 }
 
+// Gradients that a loop stacks and that only update weights which are cut are stacked by the
+// weights' tiles; a norm of them is summed of those.
+TEST(PartitionBodies, WhatIsReadByTilesBehindALoopIsStackedByTiles) {
+  const auto module = on_tiles(R"(
+step {
+  s = (s32[], f32[3,6,8], f32[3,16,6], f32[16,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  all = f32[3,6,8] get-tuple-element(s), index=1
+  xs = f32[3,16,6] get-tuple-element(s), index=2
+  d = f32[16,8] get-tuple-element(s), index=3
+  zero = s32[] constant(0)
+  row = f32[1,16,6] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1,16,6}
+  x = f32[16,6] reshape(row)
+  dw = f32[6,8] dot(x, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  one_row = f32[1,6,8] reshape(dw)
+  put = f32[3,6,8] dynamic-update-slice(all, one_row, i, zero, zero)
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  ROOT r = (s32[], f32[3,6,8], f32[3,16,6], f32[16,8]) tuple(n, put, xs, d)
+}
+more {
+  s = (s32[], f32[3,6,8], f32[3,16,6], f32[16,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  three = s32[] constant(3)
+  ROOT c = pred[] compare(i, three), direction=LT
+}
+ENTRY e {
+  w = f32[3,6,8] parameter(0), sharding={devices=[1,1,4]<=[4]}
+  xs = f32[3,16,6] parameter(1), sharding={devices=[1,4,1]<=[4]}
+  d = f32[16,8] parameter(2), sharding={devices=[4,1]<=[4]}
+  none = f32[] constant(0)
+  zeros = f32[3,6,8] broadcast(none), dimensions={}
+  zero = s32[] constant(0)
+  s = (s32[], f32[3,6,8], f32[3,16,6], f32[16,8]) tuple(zero, zeros, xs, d)
+  l = (s32[], f32[3,6,8], f32[3,16,6], f32[16,8]) while(s), condition=more, body=step
+  g = f32[3,6,8] get-tuple-element(l), index=1
+  squares = f32[3,6,8] multiply(g, g)
+  norm = f32[] reduce(squares, none), dimensions={0,1,2}, to_apply=sum
+  norms = f32[3,6,8] broadcast(norm), dimensions={}
+  rate = f32[3,6,8] divide(g, norms)
+  u = f32[3,6,8] subtract(w, rate)
+  ROOT r = (f32[3,6,8]) tuple(u)
+}
+)",
+                               4);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  for (const auto& one : module->entry()->instructions()) {
+    EXPECT_FALSE(one->shape() == ir::Shape(ir::DType::f32, {3, 6, 8})) << ir::to_text(*module);
+    if (one->opcode() != Opcode::while_) continue;
+    EXPECT_EQ(one->shape().elements()[1], ir::Shape(ir::DType::f32, {3, 6, 2}));
+  }
+}
+
 // What a region spreads is each partition's own.
 TEST(PartitionBodies, WhatARegionSpreadsIsGatheredAsItIs) {
   const std::string program = R"(

@@ -142,8 +142,12 @@ std::unordered_set<const Instruction*> needed_by(std::vector<const Instruction*>
 
 class LoopTiles {
  public:
-  LoopTiles(Instruction& loop, KnownTiles& tiles)
-      : loop_(loop), tiles_(tiles), partitions_(loop.parent()->module()->num_partitions) {}
+  LoopTiles(Instruction& loop, KnownTiles& tiles,
+            const std::vector<std::optional<Sharding>>& wanted)
+      : loop_(loop),
+        tiles_(tiles),
+        partitions_(loop.parent()->module()->num_partitions),
+        wanted_(wanted) {}
 
   Result<Instruction*> run() {
     if (!has_arrays_only(loop_.shape())) return static_cast<Instruction*>(nullptr);
@@ -156,9 +160,11 @@ class LoopTiles {
       held_[i] = known->sharding;
       is_any = true;
     }
+    for (const auto& one : wanted_) is_any = is_any || one.has_value();
     if (!is_any && !asks_for_tiles(*loop_.while_body())) return static_cast<Instruction*>(nullptr);
     stays_whole_.resize(starts_.size());
     sums_in_rounds_.resize(starts_.size());
+    is_wish_.resize(starts_.size());
     has_changed_.resize(starts_.size());
     for (int trial = 1;; ++trial) {
       PLIMSOLL_ASSIGN_OR_RETURN(Body body,
@@ -166,7 +172,7 @@ class LoopTiles {
       const bool is_last = trial >= kMostTrials;
       if (is_last && !sum_in_rounds(body)) return finish(std::move(body));
       if (!is_last && !sum_in_rounds(body) && !follow_results(body) && !gather_before(body) &&
-          !sum_behind(body)) {
+          !follow_wishes() && !sum_behind(body)) {
         return finish(std::move(body));
       }
       loop_.parent()->module()->remove(body.computation);
@@ -192,6 +198,20 @@ class LoopTiles {
     return changed;
   }
 
+  // What nobody wants whole behind the loop.
+  bool follow_wishes() {
+    bool changed = false;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      if (!wanted_[i] || !held_[i].is_replicated() || stays_whole_[i] || has_changed_[i] ||
+          !ir::tile_shape(starts_[i]->shape(), *wanted_[i]).ok()) {
+        continue;
+      }
+      held_[i] = *wanted_[i];
+      has_changed_[i] = is_wish_[i] = changed = true;
+    }
+    return changed;
+  }
+
   // What is gathered in every round need not be: of what never changes, as much as the body
   // gathers of it; of what it does not make as tiles, all.
   bool gather_before(const Body& body) {
@@ -201,7 +221,7 @@ class LoopTiles {
       if (held_[i].is_replicated() || held_[i].is_summed()) continue;
       const bool stays = behind_marks(body.results[i]) == body.wholes[i];
       const bool is_whole = needed.contains(body.wholes[i]);
-      if (is_whole && (stays || !is_held_as(i, body.made_by(i)))) {
+      if (is_whole && (stays || is_wish_[i] || !is_held_as(i, body.made_by(i)))) {
         held_[i] = Sharding();
         stays_whole_[i] = changed = true;
         continue;
@@ -348,13 +368,15 @@ class LoopTiles {
   const std::int64_t partitions_;
   std::vector<Instruction*> starts_;
   std::vector<Sharding> held_;
-  std::vector<bool> stays_whole_, has_changed_, sums_in_rounds_;
+  const std::vector<std::optional<Sharding>>& wanted_;
+  std::vector<bool> stays_whole_, has_changed_, sums_in_rounds_, is_wish_;
 };
 
 }  // namespace
 
-Result<Instruction*> computed_in_loop(Instruction& loop, KnownTiles& tiles) {
-  return LoopTiles(loop, tiles).run();
+Result<Instruction*> computed_in_loop(Instruction& loop, KnownTiles& tiles,
+                                      const std::vector<std::optional<Sharding>>& wanted) {
+  return LoopTiles(loop, tiles, wanted).run();
 }
 
 Result<Instruction*> computed_in_branches(Instruction& conditional, KnownTiles& tiles) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,23 +36,19 @@ bool has_regions(const ir::Module& module) {
 
 int rank_of(const Shape& shape) { return shape.is_array() ? shape.rank() : 0; }
 
+// By name, how what is made as tiles is held.
+using Made = std::unordered_map<std::string, Sharding>;
+
 class Partitioner {
  public:
   Partitioner(ir::Module& module, bool is_marked)
       : module_(module), is_marked_(is_marked), tiles_(module) {}
 
-  Status run() {
-    read_results();
-    // Only the entry's arrays are known by tiles.
-    if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(inline_calls(module_).status());
-    for (Instruction* const parameter : module_.entry()->parameters()) {
-      PLIMSOLL_RETURN_IF_ERROR(cut_parameter(*parameter));
-    }
+  // `made`: by name, what of the entry will be made as tiles, as `try_out` has found it; or null.
+  Status run(const Made* made) {
+    PLIMSOLL_RETURN_IF_ERROR(cut_parameters());
     if (is_marked_) {
-      PLIMSOLL_RETURN_IF_ERROR(module_.entry()->sort_topologically());
-      PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> results,
-                                said_of_results(module_.entry()->root()->shape()));
-      PLIMSOLL_RETURN_IF_ERROR(propagate_tiles(*module_.entry(), tiles_, results));
+      PLIMSOLL_RETURN_IF_ERROR(compute_on_tiles(made, nullptr));
     } else {
       PLIMSOLL_RETURN_IF_ERROR(cross_region_borders(tiles_));
     }
@@ -64,7 +61,32 @@ class Partitioner {
     return remove_unused();
   }
 
+  // What of the entry is made as tiles. The module is of no use afterwards.
+  Result<Made> try_out() {
+    Made made;
+    PLIMSOLL_RETURN_IF_ERROR(cut_parameters());
+    PLIMSOLL_RETURN_IF_ERROR(compute_on_tiles(nullptr, &made));
+    return made;
+  }
+
  private:
+  Status cut_parameters() {
+    read_results();
+    // Only the entry's arrays are known by tiles.
+    if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(inline_calls(module_).status());
+    for (Instruction* const parameter : module_.entry()->parameters()) {
+      PLIMSOLL_RETURN_IF_ERROR(cut_parameter(*parameter));
+    }
+    return ok_status();
+  }
+
+  Status compute_on_tiles(const Made* known, Made* made) {
+    PLIMSOLL_RETURN_IF_ERROR(module_.entry()->sort_topologically());
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> results,
+                              said_of_results(module_.entry()->root()->shape()));
+    return propagate_tiles(*module_.entry(), tiles_, {results, known}, made);
+  }
+
   Status remove_unused() {
     for (const auto& computation : module_.computations()) {
       PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
@@ -238,7 +260,13 @@ Result<bool> partition(ir::Module& module) {
   const bool is_marked = std::any_of(module.extra.begin(), module.extra.end(),
                                      [](const auto& one) { return one.first == kWholeShapes; });
   if (module.num_partitions <= 1 || !(is_marked || has_regions(module))) return false;
-  PLIMSOLL_RETURN_IF_ERROR(Partitioner(module, is_marked).run());
+  // Which tiles loops should make is known from what reads them behind.
+  Made made;
+  if (is_marked && has_loops(module)) {
+    const auto copy = module.clone();
+    PLIMSOLL_ASSIGN_OR_RETURN(made, Partitioner(*copy, true).try_out());
+  }
+  PLIMSOLL_RETURN_IF_ERROR(Partitioner(module, is_marked).run(&made));
   return true;
 }
 

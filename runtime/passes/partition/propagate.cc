@@ -31,11 +31,13 @@ using ir::Sharding;
 
 class Propagation {
  public:
-  Propagation(ir::Computation& computation, KnownTiles& tiles, std::span<const Sharding> results)
+  Propagation(ir::Computation& computation, KnownTiles& tiles, const Expected& expected,
+              std::unordered_map<std::string, Sharding>* made)
       : computation_(computation),
         tiles_(tiles),
         partitions_(computation.module()->num_partitions),
-        wanted_(wanted_tiles(computation, results)) {}
+        wanted_(wanted_tiles(computation, expected)),
+        made_(made) {}
 
   Status run() {
     std::vector<Instruction*> instructions;
@@ -56,6 +58,9 @@ class Propagation {
       PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed(*at));
       computation_.set_root(root);
       if (whole == nullptr) continue;
+      if (const auto* const known = tiles_.find(whole); known != nullptr && made_ != nullptr) {
+        (*made_)[at->name()] = known->sharding;
+      }
       if (at == root) root = whole;
       for (Instruction* const reader : readers) {
         for (int i = 0; i < reader->operand_count(); ++i) {
@@ -72,7 +77,7 @@ class Propagation {
   Result<Instruction*> computed(Instruction& at) {
     if (is_local(at)) return static_cast<Instruction*>(nullptr);
     if (is_region_border(at)) return cross_border(at);
-    if (at.opcode() == Opcode::while_) return computed_in_loop(at, tiles_);
+    if (at.opcode() == Opcode::while_) return computed_in_loop(at, tiles_, wanted_of_loop(at));
     if (at.opcode() == Opcode::conditional) return computed_in_branches(at, tiles_);
     if (at.opcode() == Opcode::opt_barrier) return behind_barrier(at);
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed_on_summands(at));
@@ -81,6 +86,20 @@ class Propagation {
     if (along != nullptr) return along;
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const moved, computed_on_windows(at, tiles_));
     return moved != nullptr ? moved : cut_as_wanted(at);
+  }
+
+  // By element of the state that comes out; nothing where somebody wants it whole.
+  std::vector<std::optional<Sharding>> wanted_of_loop(const Instruction& loop) const {
+    std::vector<std::optional<Sharding>> wanted(
+        loop.shape().is_tuple() ? loop.shape().elements().size() : 1);
+    for (const Instruction* const user : loop.users()) {
+      if (user->opcode() != Opcode::get_tuple_element) continue;
+      const auto found = wanted_.find(user);
+      if (found != wanted_.end()) {
+        wanted[plimsoll::at(user->attributes().tuple_index)] = found->second;
+      }
+    }
+    return wanted;
   }
 
   // What everybody has, of which nobody wants more than a tile.
@@ -515,14 +534,15 @@ class Propagation {
   KnownTiles& tiles_;
   const std::int64_t partitions_;
   const std::unordered_map<const Instruction*, Sharding> wanted_;
+  std::unordered_map<std::string, Sharding>* const made_;
   std::unordered_map<const Instruction*, int> depth_;  // of what is in manual regions, in how many
 };
 
 }  // namespace
 
-Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles,
-                       std::span<const Sharding> results) {
-  return Propagation(computation, tiles, results).run();
+Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles, const Expected& expected,
+                       std::unordered_map<std::string, Sharding>* made) {
+  return Propagation(computation, tiles, expected, made).run();
 }
 
 }  // namespace plimsoll::passes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -91,74 +92,112 @@ std::optional<Along> along_result(const Instruction& at, int operand, const Shar
 
 class Wants {
  public:
-  Wants(const ir::Computation& computation, std::span<const Sharding> results)
+  Wants(const ir::Computation& computation, const Expected& expected)
       : computation_(computation),
-        results_(results),
+        results_(expected.results),
+        made_(expected.made),
         partitions_(computation.module()->num_partitions) {}
 
   Wanted run() {
     const auto& all = computation_.instructions();
     for (auto at = all.rbegin(); at != all.rend(); ++at) {
       if (!(*at)->shape().is_array()) continue;
-      auto wanted = wanted_of(**at);
-      if (wanted && !wanted->is_replicated()) wanted_.emplace(at->get(), std::move(*wanted));
+      Want want = want_of(**at);
+      if (want.is_whole) continue;
+      if (!want.tiles) {
+        indifferent_.insert(at->get());
+      } else if (!want.tiles->is_replicated()) {
+        wanted_.emplace(at->get(), std::move(*want.tiles));
+      }
     }
     return std::move(wanted_);
   }
 
  private:
-  std::optional<Sharding> wanted_of(const Instruction& at) {
-    std::optional<Sharding> made;
+  // Whole, or by tiles, or as it comes.
+  struct Want {
+    bool is_whole = false;
+    std::optional<Sharding> tiles;
+  };
+  static Want whole() { return {true, std::nullopt}; }
+  static Want as_it_comes() { return {}; }
+
+  Want want_of(const Instruction& at) {
+    Want made;
     if (computation_.root() == &at) {
-      if (results_.size() != 1 || results_[0].is_summed()) return std::nullopt;
-      made = results_[0];
+      if (results_.size() != 1 || results_[0].is_summed()) return whole();
+      made.tiles = results_[0];
     }
     for (const Instruction* const user : at.users()) {
       for (int i = 0; i < user->operand_count(); ++i) {
         if (user->operand(i) != &at) continue;
-        auto one = wanted_by(*user, i);
-        if (!one) return std::nullopt;
-        if (made && !are_same_tiles(*made, *one, partitions_)) return std::nullopt;
-        made = std::move(one);
+        Want one = wanted_by(*user, i);
+        if (one.is_whole) return whole();
+        if (!one.tiles) continue;
+        if (made.tiles && !are_same_tiles(*made.tiles, *one.tiles, partitions_)) return whole();
+        made.tiles = std::move(one.tiles);
       }
     }
     return made;
   }
 
-  std::optional<Sharding> wanted_by(const Instruction& user, int operand) {
+  Want wanted_by(const Instruction& user, int operand) {
     if (user.opcode() == Opcode::tuple) {
       if (computation_.root() != &user || plimsoll::at(operand) >= results_.size() ||
           results_[plimsoll::at(operand)].is_summed()) {
-        return std::nullopt;
+        return whole();
       }
-      return results_[plimsoll::at(operand)];
+      return {false, results_[plimsoll::at(operand)]};
     }
     if (is_sharding_mark(user) && user.shape().is_array()) {
       const auto said = ir::parse_sharding(user.attributes().find_extra("sharding"),
                                            user.shape().rank(), partitions_);
-      if (said.ok() && said->is_summed()) return std::nullopt;
-      if (said.ok() && !said->is_replicated()) return *said;
+      if (said.ok() && said->is_summed()) return whole();
+      if (said.ok() && !said->is_replicated()) return {false, *said};
       const auto found = wanted_.find(&user);
-      return found == wanted_.end() ? std::nullopt : std::optional(found->second);
+      return found == wanted_.end() ? whole() : Want{false, found->second};
     }
-    const auto found = wanted_.find(&user);
-    if (found == wanted_.end()) return std::nullopt;
-    const auto along = along_result(user, operand, found->second);
-    if (!along) return std::nullopt;
-    Sharding made = carried(found->second, *along, partitions_);
-    return made;
+    const Sharding* const of_user = made_or_wanted(user);
+    if (of_user == nullptr) return takes_any(user, operand) ? as_it_comes() : whole();
+    const auto along = along_result(user, operand, *of_user);
+    if (!along) return whole();
+    return {false, carried(*of_user, *along, partitions_)};
   }
+
+  // A sum over much is made of tiles as well, and so is what only such sums read: a norm.
+  bool takes_any(const Instruction& user, int operand) const {
+    if (!user.shape().is_array()) return false;
+    const std::int64_t elements = user.operand(operand)->shape().element_count();
+    if (user.opcode() == Opcode::reduce) {
+      return operand == 0 && user.operand_count() == 2 &&
+             kMuch * user.shape().element_count() <= elements;
+    }
+    return ir::is_elementwise(user.opcode()) && user.shape().element_count() == elements &&
+           indifferent_.contains(&user);
+  }
+
+  const Sharding* made_or_wanted(const Instruction& user) const {
+    if (made_ != nullptr) {
+      if (const auto made = made_->find(user.name()); made != made_->end()) return &made->second;
+    }
+    const auto wanted = wanted_.find(&user);
+    return wanted == wanted_.end() ? nullptr : &wanted->second;
+  }
+
+  static constexpr std::int64_t kMuch = 64;
 
   const ir::Computation& computation_;
   const std::span<const Sharding> results_;
+  const std::unordered_map<std::string, Sharding>* const made_;
   const std::int64_t partitions_;
   Wanted wanted_;
+  std::unordered_set<const Instruction*> indifferent_;
 };
 
 }  // namespace
 
-Wanted wanted_tiles(const ir::Computation& computation, std::span<const Sharding> results) {
-  return Wants(computation, results).run();
+Wanted wanted_tiles(const ir::Computation& computation, const Expected& expected) {
+  return Wants(computation, expected).run();
 }
 
 }  // namespace plimsoll::passes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <unordered_map>
 
 #include "runtime/ir/module.h"
@@ -9,12 +10,19 @@
 
 namespace plimsoll::passes {
 
-// The tiles by which all that reads an array wants it, seen from the results, of which `results`
-// says how they are held (nothing where it is empty), and from where the program asks for tiles:
-// against the order of the program, as far as dimensions go along. So arrays that are made of
-// nothing that is cut, such as parameters that a program draws, are made by tiles from the start.
-// Precondition: the computation is in a valid order.
+// What is known of a computation before it is computed on tiles.
+struct Expected {
+  std::span<const ir::Sharding> results;  // how the root's arrays will be held; empty: not known
+  // By name, what will be made as tiles, as trying has shown; null: not known.
+  const std::unordered_map<std::string, ir::Sharding>* made = nullptr;
+};
+
+// The tiles by which all that reads an array wants it, seen from the results, from what is made as
+// tiles, and from where the program asks for tiles: against the order of the program, as far as
+// dimensions go along. So arrays that are made of nothing that is cut, such as parameters that a
+// program draws, or of sums, such as gradients, are made by tiles from the start. Large sums of an
+// array take it as it comes. Precondition: the computation is in a valid order.
 std::unordered_map<const ir::Instruction*, ir::Sharding> wanted_tiles(
-    const ir::Computation& computation, std::span<const ir::Sharding> results);
+    const ir::Computation& computation, const Expected& expected);
 
 }  // namespace plimsoll::passes
