@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <set>
 #include <string>
 #include <unordered_set>
@@ -100,6 +101,51 @@ TEST(DeadCode, DropsLoopStateThatOnlyFeedsItself) {
   ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
   EXPECT_EQ(module->entry()->root()->operand(0)->shape().to_string(), "(s32[], f32[4])");
   EXPECT_EQ(module->entry()->root()->attributes().tuple_index, 1);
+}
+
+// A loop that is narrowed stays where control edges put it.
+TEST(DeadCode, NarrowedLoopsKeepTheirPlaces) {
+  const auto module = parse(R"(
+HloModule m, num_partitions=2
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+step {
+  s = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  y = f32[4] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  t = f32[4] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=sum
+  u = f32[4] add(y, x)
+  ROOT r = (s32[], f32[4], f32[4]) tuple(n, t, u)
+}
+more {
+  s = (s32[], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(3)
+  ROOT c = pred[] compare(i, k), direction=LT
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  first = f32[4] all-reduce(x), channel_id=2, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=sum
+  zero = s32[] constant(0)
+  s = (s32[], f32[4], f32[4]) tuple(zero, x, x)
+  loop = (s32[], f32[4], f32[4]) while(s), condition=more, body=step, control-predecessors={first}
+  y = f32[4] get-tuple-element(loop), index=1
+  last = f32[4] all-reduce(x), channel_id=3, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=sum, control-predecessors={loop}
+  ROOT r = (f32[4], f32[4], f32[4]) tuple(first, y, last)
+}
+)");
+  const auto changed = eliminate_dead_code(*module);
+  ASSERT_TRUE(changed.ok() && *changed);
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+  const ir::Computation& entry = *module->entry();
+  const ir::Instruction& loop = *entry.find("y")->operand(0);
+  ASSERT_EQ(loop.opcode(), ir::Opcode::while_);
+  EXPECT_EQ(loop.shape().elements().size(), 2U) << ir::to_text(*module);
+  EXPECT_EQ(loop.control_predecessors(), std::vector<ir::Instruction*>{entry.find("first")});
+  const auto& before = entry.find("last")->control_predecessors();
+  EXPECT_NE(std::find(before.begin(), before.end(), &loop), before.end()) << ir::to_text(*module);
 }
 
 TEST(DeadCode, KeepsLoopStateThatFeedsAResult) {
