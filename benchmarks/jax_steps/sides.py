@@ -67,8 +67,9 @@ def chosen(options, names):
 
 
 def serve(side_class):
-    answers = sys.stdout
-    sys.stdout = sys.stderr
+    # Libraries print, too.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     side = side_class()
     for line in sys.stdin:
         command = json.loads(line)
