@@ -128,7 +128,7 @@ std::vector<float> to_host(Buffer* buffer) {
   return values;
 }
 
-// Each participant's sum with those before it, and a product of all.
+// The sum over all participants, plus the participant's number.
 constexpr char kProgram[] = R"(HloModule m, num_partitions=COUNT
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY e {
@@ -147,8 +147,8 @@ void destroy(LoadedExecutable* executable) {
   EXPECT_PJRT_OK(LoadedExecutable_Destroy, args);
 }
 
-// Runs the program on the devices of those numbers, of which `own` are this process's, and returns
-// what each of its own participants has; x is ten times the device's number.
+// Runs the program on the devices of those numbers and returns what each of the participants has
+// that are this process's own; x is ten times the device's number.
 std::vector<std::vector<float>> run(Client* client, const std::vector<int>& ids) {
   std::string text = kProgram;
   text.replace(text.find("COUNT"), 5, std::to_string(ids.size()));

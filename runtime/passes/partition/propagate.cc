@@ -13,6 +13,7 @@
 #include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/partition/bodies.h"
+#include "runtime/passes/partition/dynamic_slices.h"
 #include "runtime/passes/partition/look_ups.h"
 #include "runtime/passes/partition/regions.h"
 #include "runtime/passes/partition/tile_rules.h"
@@ -85,7 +86,9 @@ class Propagation {
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const along, computed_on_tiles(at));
     if (along != nullptr) return along;
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const moved, computed_on_windows(at, tiles_));
-    return moved != nullptr ? moved : cut_as_wanted(at);
+    if (moved != nullptr) return moved;
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const part, computed_on_dynamic_slices(at, tiles_));
+    return part != nullptr ? part : cut_as_wanted(at);
   }
 
   // By element of the state that comes out; nothing where somebody wants it whole.

@@ -10,6 +10,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/passes/partition/cut_array.h"
 #include "runtime/passes/partition/retile.h"
 #include "runtime/passes/partition/tile_rules.h"
 
@@ -24,9 +25,6 @@ using ir::Shape;
 using ir::Sharding;
 
 namespace {
-
-// What takes no room.
-constexpr std::int64_t kSmallBytes = 64 << 10;
 
 // What each place along a dimension reads of the whole array: `size` elements from its start on,
 // which may begin before the array and end behind it.
@@ -45,57 +43,13 @@ Reads reads_of(std::int64_t places, std::int64_t made, std::int64_t stride, std:
   return reads;
 }
 
-Instruction* add_slice_along(Instruction* value, int dimension, std::int64_t start,
-                             std::int64_t size, std::int64_t stride = 1) {
-  const Dims& dims = value->shape().dims();
-  Dims made = dims;
-  Attributes attributes;
-  attributes.slice_starts.assign(at(dims.size()), 0);
-  attributes.slice_strides.assign(at(dims.size()), 1);
-  attributes.slice_limits = dims.to_vector();
-  attributes.slice_starts[at(dimension)] = start;
-  attributes.slice_limits[at(dimension)] = start + size;
-  attributes.slice_strides[at(dimension)] = stride;
-  made[dimension] = (size + stride - 1) / stride;
-  if (made == dims) return value;
-  return value->parent()->add(Opcode::slice, Shape(value->shape().dtype(), made), {value}, {},
-                              std::move(attributes));
-}
-
-Instruction* add_padded_along(Instruction* value, int dimension, std::int64_t low,
-                              std::int64_t high) {
-  Dims dims = value->shape().dims();
-  Attributes attributes;
-  attributes.padding.assign(at(dims.size()), {0, 0, 0});
-  attributes.padding[at(dimension)] = {low, high, 0};
-  dims[dimension] += low + high;
-  ir::Computation& computation = *value->parent();
-  const DType dtype = value->shape().dtype();
-  Instruction* const zero = computation.add_constant(ir::Literal(Shape(dtype, {})));
-  return computation.add(Opcode::pad, Shape(dtype, dims), {value, zero}, {}, std::move(attributes));
-}
-
-Attributes without_sharding(const Instruction& instruction) {
-  Attributes attributes = instruction.attributes();
-  std::erase_if(attributes.extra, [](const auto& one) { return one.first == "sharding"; });
-  return attributes;
-}
-
-class Windows {
+class Windows : public CutArray {
  public:
-  Windows(Instruction& instruction, KnownTiles& tiles)
-      : at_(instruction),
-        tiles_(tiles),
-        computation_(*instruction.parent()),
-        partitions_(computation_.module()->num_partitions) {}
+  using CutArray::CutArray;
 
   Result<Instruction*> run() {
     if (at_.opcode() == Opcode::concatenate) return concatenate();
-    if (at_.operand_count() == 0 || !at_.shape().is_array()) return none();
-    const KnownTiles::Tile* const known = tiles_.find(at_.operand(0));
-    if (known == nullptr) return none();
-    seen_ = known->sharding;
-    tile_ = known->at;
+    if (!find_tile()) return none();
     switch (at_.opcode()) {
       case Opcode::slice:
         return slice();
@@ -105,30 +59,12 @@ class Windows {
         return at_.operand_count() == 2 ? reduce_window() : none();
       case Opcode::convolution:
         return convolution();
-      case Opcode::dynamic_slice:
-        return dynamic_slice();
-      case Opcode::dynamic_update_slice:
-        return dynamic_update_slice();
       default:
         return none();
     }
   }
 
  private:
-  static Result<Instruction*> none() { return static_cast<Instruction*>(nullptr); }
-
-  bool is_cut(int dimension) const { return seen_.tiles[at(dimension)] > 1; }
-  const Dims& whole() const { return at_.operand(0)->shape().dims(); }
-
-  // By partition, its place along a dimension.
-  std::vector<std::int64_t> places(int dimension) const {
-    std::vector<std::int64_t> made;
-    for (const std::int64_t tile : seen_.tile_of_partition(partitions_)) {
-      made.push_back(seen_.place_of_tile(tile)[at(dimension)]);
-    }
-    return made;
-  }
-
   // Those who differ in their place along a dimension alone, by that place.
   std::vector<std::vector<std::int64_t>> holders_along(int dimension) const {
     const std::vector<std::int64_t> tiles = seen_.tile_of_partition(partitions_);
@@ -148,20 +84,6 @@ class Windows {
     return made;
   }
 
-  // The sharding without the cut of a dimension.
-  Sharding uncut(int dimension) const {
-    Along along(seen_.tiles.size());
-    for (std::size_t d = 0; d < along.size(); ++d) along[d] = static_cast<int>(d);
-    along[at(dimension)] = -1;
-    return carried(seen_, along, partitions_);
-  }
-
-  Instruction* add_look_up_place(int dimension, const std::vector<std::int64_t>& by_place) {
-    std::vector<std::int64_t> table;
-    for (const std::int64_t place : places(dimension)) table.push_back(by_place[at(place)]);
-    return add_look_up(computation_, add_partition(computation_), table);
-  }
-
   // `edge`, sent by each to the one `step` places on; zeros where nobody sends.
   Instruction* add_sent(Instruction* edge, int dimension, int step) {
     auto collective = std::make_shared<ir::CollectiveAttributes>();
@@ -177,26 +99,6 @@ class Windows {
     attributes.collective = std::move(collective);
     return computation_.add(Opcode::collective_permute, edge->shape(), {edge}, {},
                             std::move(attributes));
-  }
-
-  Instruction* add_dynamic_slice_along(Instruction* value, int dimension, Instruction* start,
-                                       std::int64_t size) {
-    std::vector<Instruction*> operands{value};
-    Attributes attributes;
-    attributes.slice_sizes = value->shape().dims().to_vector();
-    attributes.slice_sizes[at(dimension)] = size;
-    for (int d = 0; d < value->shape().rank(); ++d) {
-      operands.push_back(d == dimension ? start : integer(start->shape().dtype(), 0));
-    }
-    const Shape shape(value->shape().dtype(), Dims(attributes.slice_sizes));
-    return computation_.add(Opcode::dynamic_slice, shape, std::move(operands), {},
-                            std::move(attributes));
-  }
-
-  Instruction* integer(DType dtype, std::int64_t value) {
-    ir::Literal literal(Shape(dtype, {}));
-    literal.set(0, static_cast<double>(value));
-    return computation_.add_constant(std::move(literal));
   }
 
   // Which elements along a dimension of a window of `shape` lie in [low, high) of what the reads
@@ -301,10 +203,6 @@ class Windows {
   std::int64_t made_of(int dimension, std::int64_t size) const {
     const std::int64_t count = seen_.tiles[at(dimension)];
     return (size + count - 1) / count;
-  }
-
-  Result<Instruction*> known_as(Instruction* made, const Sharding& held) {
-    return tiles_.add_whole_of(made, at_.shape(), held);
   }
 
   Result<Instruction*> slice() {
@@ -501,124 +399,6 @@ class Windows {
     Instruction* const padded = add_padded_along(all, d, low, end - size - low);
     return add_dynamic_slice_along(padded, d, add_look_up_place(d, starts), reads.size);
   }
-
-  // The only dimension that is cut and along which less than all is taken; -1: there are others.
-  int moved_dimension(const Dims& part) const {
-    int found = -1;
-    for (int d = 0; d < part.size(); ++d) {
-      if (!is_cut(d) || part[d] == whole()[d]) continue;
-      if (found >= 0) return -1;
-      found = d;
-    }
-    return found;
-  }
-
-  Instruction* as_number(Instruction* start) {
-    return computation_.add(Opcode::convert, Shape(DType::s64, {}), {start});
-  }
-
-  // Where the part of `size` elements begins in a tile that has as many more on both sides; before
-  // it or behind it where the tile has nothing of the part.
-  Instruction* add_start_in(Instruction* given, int d, std::int64_t size) {
-    const std::int64_t most = tile_->shape().dim(d);
-    const Shape number(DType::s64, {});
-    Instruction* const start = as_number(given);
-    Instruction* const in_whole =
-        computation_.add(Opcode::clamp, number,
-                         {integer(DType::s64, 0), start, integer(DType::s64, whole()[d] - size)});
-    std::vector<std::int64_t> shifts;
-    for (std::int64_t q = 0; q < seen_.tiles[at(d)]; ++q) shifts.push_back(size - q * most);
-    Instruction* const shift =
-        computation_.add(Opcode::convert, number, {add_look_up_place(d, shifts)});
-    Instruction* const in_tile = computation_.add(Opcode::add, number, {in_whole, shift});
-    return computation_.add(Opcode::clamp, number,
-                            {integer(DType::s64, 0), in_tile, integer(DType::s64, most + size)});
-  }
-
-  Result<Instruction*> dynamic_slice() {
-    const Dims& dims = at_.shape().dims();
-    const int d = moved_dimension(dims);
-    if (d < 0 || !starts_are_numbers(1)) return none();
-    const std::int64_t size = dims[d];
-    // The parts are summed by all, which takes twice the slice, every time; what is small is
-    // gathered, in front of a loop.
-    const bool is_small = at_.operand(0)->shape().byte_size() < kSmallBytes;
-    if (is_small || 2 * size > whole()[d] - tile_->shape().dim(d)) return none();
-    Instruction* const padded = add_padded_along(without_beyond(d), d, size, size);
-    std::vector<Instruction*> operands = {padded};
-    Attributes attributes = without_sharding(at_);
-    Dims part = dims;
-    for (int e = 0; e < dims.size(); ++e) {
-      Instruction* const start = at_.operand(e + 1);
-      operands.push_back(e == d ? add_start_in(start, d, size) : as_number(start));
-      if (is_cut(e) && e != d) part[e] = tile_->shape().dim(e);
-      attributes.slice_sizes[at(e)] = part[e];
-    }
-    Instruction* const own =
-        computation_.add(Opcode::dynamic_slice, Shape(at_.shape().dtype(), part),
-                         std::move(operands), {}, std::move(attributes));
-    Sharding summed = uncut(d);
-    const Sharding held = summed;
-    if (summed.tiles.empty()) summed.tiles.assign(at(dims.size()), 1);
-    summed.summands = seen_.tiles[at(d)];
-    summed.copies = seen_.copies * summed.summands;
-    summed.holders.clear();
-    // By tile, by place along the dimension, by copy.
-    std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> holders;
-    const std::vector<std::int64_t> tiles = seen_.tile_of_partition(partitions_);
-    const std::vector<std::int64_t> copies = seen_.copy_of_partition(partitions_);
-    for (std::int64_t p = 0; p < partitions_; ++p) {
-      std::vector<std::int64_t> key = seen_.place_of_tile(tiles[at(p)]);
-      const std::int64_t place = std::exchange(key[at(d)], 0);
-      key.push_back(place);
-      key.push_back(copies[at(p)]);
-      holders[key].push_back(p);
-    }
-    for (const auto& [key, one] : holders) {
-      summed.holders.insert(summed.holders.end(), one.begin(), one.end());
-    }
-    std::int64_t channel = tiles_.take_channel();
-    return known_as(add_sum(own, summed, channel), held);
-  }
-
-  // Zeros in place of what lies beyond the array.
-  Instruction* without_beyond(int d) {
-    if (ir::is_even(whole()[d], seen_, d)) return tile_;
-    Instruction* const zero =
-        computation_.add_constant(ir::Literal(Shape(tile_->shape().dtype(), {})));
-    return add_masked(tile_, d, whole()[d], seen_, zero);
-  }
-
-  bool starts_are_numbers(int first) const {
-    for (int i = first; i < at_.operand_count(); ++i) {
-      if (!at_.operand(i)->shape().is_scalar()) return false;
-    }
-    return at_.operand_count() - first == at_.operand(0)->shape().rank();
-  }
-
-  Result<Instruction*> dynamic_update_slice() {
-    const Dims& part = at_.operand(1)->shape().dims();
-    const int d = moved_dimension(part);
-    if (d < 0 || !starts_are_numbers(2)) return none();
-    const std::int64_t size = part[d], most = tile_->shape().dim(d);
-    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const update, tiles_.tile_of(at_.operand(1), uncut(d)));
-    Instruction* const padded = add_padded_along(tile_, d, size, size);
-    std::vector<Instruction*> operands{padded, update};
-    for (int e = 0; e < part.size(); ++e) {
-      Instruction* const start = at_.operand(e + 2);
-      operands.push_back(e == d ? add_start_in(start, d, size) : as_number(start));
-    }
-    Instruction* const updated = computation_.add(Opcode::dynamic_update_slice, padded->shape(),
-                                                  std::move(operands), {}, without_sharding(at_));
-    return known_as(add_slice_along(updated, d, size, most), seen_);
-  }
-
-  Instruction& at_;
-  KnownTiles& tiles_;
-  ir::Computation& computation_;
-  const std::int64_t partitions_;
-  Sharding seen_;
-  Instruction* tile_ = nullptr;
 };
 
 }  // namespace

@@ -10,10 +10,8 @@ namespace plimsoll::passes {
 // What moves elements along a dimension that is cut, or reads windows of it, so that a partition
 // needs some of what its neighbours have: slices, paddings, concatenations, convolutions,
 // reduce-windows. They are sent the edges of each other's tiles. A slice that lies in one tile is
-// sent to all by those who have it; one from a place that is not known before the run
-// (dynamic-slice) is summed of what each has of it, and each writes its part of an update at such a
-// place. Appends the whole array, known by tiles where it is made of some; null where it is nothing
-// of that, or where more than one neighbour would have to be asked.
+// sent to all by those who have it. Appends the whole array, known by tiles where it is made of
+// some; null where it is nothing of that, or where more than one neighbour would have to be asked.
 Result<ir::Instruction*> computed_on_windows(ir::Instruction& at, KnownTiles& tiles);
 
 }  // namespace plimsoll::passes
