@@ -71,18 +71,16 @@ Error* find_device(const Client& client, Device* device, const Memory* memory, D
 
 namespace {
 
-// A device of this process's own, with its context, or the name of another's.
-Error* add_device(Client& client, int process, int local_id, const plm_context_options* own,
-                  std::string kind) {
+using OwnContext = decltype(Device::context);
+
+// A device of this process's own, with its context, or (null) one of another's.
+void add_device(Client& client, int process, int local_id, OwnContext own, std::string kind) {
   auto device = std::make_unique<Device>();
   device->client = &client;
   if (own != nullptr) {
-    plm_context* context = nullptr;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(own, &context)));
-    device->context.reset(context);
+    client.is_host_memory = plm_context_is_host_memory(own.get()) != 0;
+    device->context = std::move(own);
     device->local_id = local_id;
-    kind = plm_context_device(context);
-    client.is_host_memory = plm_context_is_host_memory(context) != 0;
     client.own.push_back(device.get());
   }
   const int id = static_cast<int>(client.devices.size());
@@ -96,7 +94,6 @@ Error* add_device(Client& client, int process, int local_id, const plm_context_o
   client.topology.descriptions.push_back(&device->description);
   client.devices.push_back(device.get());
   client.owned.push_back(std::move(device));
-  return nullptr;
 }
 
 // Numbered after all devices are, kind by kind.
@@ -132,26 +129,29 @@ Error* read_devices(std::string_view said, std::int64_t process, std::int64_t& c
 
 Error* add_devices(Client& client, const ClientOptions& options) {
   const plm_context_options given = options.context_options();
-  std::vector<std::string> said(1);
-  if (client.processes != nullptr) {
-    // Kinds are told before contexts are made, so that all are numbered in order.
+  std::vector<OwnContext> contexts(static_cast<std::size_t>(options.num_devices));
+  for (OwnContext& one : contexts) {
     plm_context* context = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
-    const std::string own = std::to_string(options.num_devices) + " " + plm_context_device(context);
-    plm_context_destroy(context);
+    one.reset(context);
+  }
+  const std::string own_kind = plm_context_device(contexts.front().get());
+  std::vector<std::string> said(1);
+  if (client.processes != nullptr) {
+    const std::string own = std::to_string(options.num_devices) + " " + own_kind;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(client.processes->exchange(own, said));
   }
   for (std::int64_t process = 0; process < options.num_nodes; ++process) {
     const bool is_own = process == options.node_id;
     std::int64_t count = options.num_devices;
-    std::string kind;
+    std::string kind = own_kind;
     if (!is_own) {
       PLIMSOLL_PJRT_RETURN_IF_ERROR(
           read_devices(said[static_cast<std::size_t>(process)], process, count, kind));
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      PLIMSOLL_PJRT_RETURN_IF_ERROR(add_device(
-          client, static_cast<int>(process), static_cast<int>(i), is_own ? &given : nullptr, kind));
+      add_device(client, static_cast<int>(process), static_cast<int>(i),
+                 is_own ? std::move(contexts[static_cast<std::size_t>(i)]) : nullptr, kind);
     }
   }
   add_memories(client);
