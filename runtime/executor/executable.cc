@@ -70,7 +70,7 @@ class Meetings {
   device::Communicator* const communicator_;
 };
 
-// Which runs are timed step by step: 1 to 4 (the first one compiles and touches fresh memory), then
+// Which runs' launches are timed: 1 to 4 (the first one compiles and touches fresh memory), then
 // 8, 16, 32, then every 64th. A timed run does not join launches, so it is a little slower; one in
 // 64 costs nothing that can be measured and still notices when the machine changes.
 bool is_sampled(std::uint32_t run) {
@@ -80,7 +80,7 @@ bool is_sampled(std::uint32_t run) {
 }
 
 // Rounds of a loop that a sample times: enough for what each of its steps takes, while a long loop
-// of short steps would be many times as slow step by step.
+// of short steps would be many times as slow launch by launch.
 constexpr std::int64_t kSampledRounds = 16;
 
 // A graph keeps each of its launches, in host memory and in the driver.
@@ -319,20 +319,25 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   const bool profiling = impl_->profiling.load(std::memory_order_relaxed);
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
+  // What participants wait for each other is told only step by step.
+  const Timed timed = profiling                         ? Timed::steps
+                      : !sampled                        ? Timed::nothing
+                      : options.communicator == nullptr ? Timed::launches
+                                                        : Timed::steps;
   const Observation observation{
-      profiling || sampled,
+      timed,
       profiling ? std::numeric_limits<std::int64_t>::max() : kSampledRounds,
       impl_->joint_launches.load(),
       impl_->fail_launch.exchange(0),
       &options.stop,
       options.waited_seconds};
   const bool is_timed =
-      impl_->times.is_on() && !observation.profile && options.communicator == nullptr;
+      impl_->times.is_on() && !observation.takes_times() && options.communicator == nullptr;
   const auto begin = is_timed ? Clock::now() : Clock::time_point();
   stream.set_communicator(options.communicator);
   const Meetings meetings(options);
   // The engines' transfers are timed.
-  const bool by_streams = !budget.device().is_host_memory() && !observation.profile;
+  const bool by_streams = !budget.device().is_host_memory() && !observation.takes_times();
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks, by_streams);
   Run run(budget.device(), stream, constant_base, transfers, observation,
           impl_->resolution.measurements.size());
@@ -347,7 +352,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
                         arguments.outputs);
   };
   std::optional<GraphRuns::Lease> lease;
-  if (impl_->may_be_graph && stream.can_capture() && !observation.profile &&
+  if (impl_->may_be_graph && stream.can_capture() && !observation.takes_times() &&
       observation.fail_launch == 0 && options.communicator == nullptr) {
     GraphRuns::Addresses addresses{constant_base, base.arena};
     addresses.insert(addresses.end(), arguments.parameters.begin(), arguments.parameters.end());

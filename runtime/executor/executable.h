@@ -37,7 +37,7 @@ struct RunOptions {
   device::Communicator* communicator = nullptr;
   // Grows by the seconds in which the run's thread waits for other participants: for collectives
   // that go on beside kernels from where their results are needed, for others all they take. Null:
-  // nobody asks. Runs that are timed step by step leave it as it is.
+  // nobody asks. Runs whose steps or launches are timed leave it as it is.
   double* waited_seconds = nullptr;
 };
 
@@ -83,7 +83,7 @@ class Executable {
   // machine, the next four, then fewer and fewer down to every 64th, so that reading the clock
   // costs next to nothing. Off by default.
   void enable_sampling(bool on) const;
-  // Of whole runs that end well, in which nothing was timed step by step and no other participants
+  // Of whole runs that end well, in which no step or launch was timed and no other participants
   // took part.
   RunTimes& run_times() const;
 

@@ -350,6 +350,7 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
       if (step.instruction == nullptr) return internal_error("a step without an instruction");
       resolved.opcode = step.instruction->opcode();
       PLIMSOLL_ASSIGN_OR_RETURN(resolved.kernel, program_.kernel(step));
+      resolved.seconds = program_.costs().base().seconds(*step.instruction);
       break;
     }
     default:

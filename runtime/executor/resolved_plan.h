@@ -26,6 +26,7 @@ struct ResolvedStep {
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
   std::int32_t sliced = 0, sliced_count = 0;   // range of ResolvedPlan::sliced
   std::int32_t measurement = -1;               // of Resolution::measurements
+  double seconds = 0;                          // of a kernel, as predicted before any was measured
   // Of a while: what its condition would say, where that is known; -1: it must be asked.
   std::int64_t rounds = -1;
   // Of a while, all of it; null: its rounds are walked through.

@@ -48,8 +48,8 @@ Status Run::timed(Body&& body) {
 // resolved plan serves every place that it is called from, and its addresses are worked out anew
 // for each run of it, in a pass over its buffers.
 //
-// Profiled runs launch step by step in the plan's order, others by launches in theirs; both orders
-// respect the same dependences (launch_order.h), so the bits are the same.
+// Runs whose every step is timed launch step by step in the plan's order, others by launches in
+// theirs; both orders respect the same dependences (launch_order.h), so the bits are the same.
 Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                      std::span<void* const> outputs, IdVector<BufferId, void*>* addresses_out) {
   const auto& buffers = plan.plan->buffers;
@@ -79,7 +79,7 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
         break;
     }
   }
-  if (observation_.profile || !observation_.joint_launches) {
+  if (observation_.timed == Timed::steps || !observation_.joint_launches) {
     for (const ResolvedStep& step : plan.steps) {
       PLIMSOLL_RETURN_IF_ERROR(check_stop());
       PLIMSOLL_RETURN_IF_ERROR(observe_step(plan, step, frame));
@@ -101,7 +101,7 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
         PLIMSOLL_RETURN_IF_ERROR(
             timed([&] { return communication_.wait(begun[at(launch.waits - 1)]); }));
       }
-      PLIMSOLL_RETURN_IF_ERROR(run_launch(plan, launch, frame));
+      PLIMSOLL_RETURN_IF_ERROR(observe_launch(plan, launch, frame));
       if (launch.goes_on) begun.push_back(communication_.begun());
     }
     // The caller knows nothing of what went on in here.
@@ -160,20 +160,42 @@ Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, co
   return stream_.launch(joint, inputs_, outputs_, workspaces_);
 }
 
+// Of a joint launch each step has the share that its price is of all, so that together they cost
+// what they take together.
+Status Run::observe_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch,
+                           const Frame& frame) {
+  if (measured_.empty() || launch.goes_on) return run_launch(plan, launch, frame);
+  if (launch.joint < 0) {
+    return observe_step(plan, plan.steps[plan.launch_steps[at(launch.steps)]], frame);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(times_.begin());
+  PLIMSOLL_RETURN_IF_ERROR(run_launch(plan, launch, frame));
+  parts_.clear();
+  for (std::int32_t i = 0; i < launch.step_count; ++i) {
+    const ResolvedStep& step = plan.steps[plan.launch_steps[at(launch.steps + i)]];
+    parts_.push_back(count_timed(step));
+    parts_.back().share = step.seconds;
+  }
+  return times_.end(parts_);
+}
+
 Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   if (measured_.empty() || step.measurement < 0) return run_step(plan, step, frame);
   PLIMSOLL_RETURN_IF_ERROR(times_.begin());
   PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, frame));
+  return times_.end(count_timed(step));
+}
+
+StreamTimes::Span Run::count_timed(const ResolvedStep& step) {
   StreamTimes::Span span;
   span.measurement = step.measurement;
   span.again = step.kind == StepKind::recompute;
   span.kernel = step.kernel != nullptr;
-  PLIMSOLL_RETURN_IF_ERROR(times_.end(span));
-  if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
+  if (step.kind == StepKind::swap_wait) return span;  // a part of what it waits for
   MeasuredTime& time = measured_[at(step.measurement)];
   ++time.launches;
   if (span.again) ++time.recomputes;
-  return ok_status();
+  return span;
 }
 
 // A kernel that runs beside a transfer takes longer than alone, on a host whose copies take a
@@ -311,7 +333,7 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
 // one state and, at most, a second copy of what is not updated in place.
 //
 // A loop whose rounds are counted asks no condition, so that all of it is enqueued at once. One
-// that has a sequence is one launch (loop_sequence.h), but for the rounds that are profiled.
+// that has a sequence is one launch (loop_sequence.h), but for the rounds that are timed.
 //
 // Residuals on another tier pass through windows: before a round its slice must have come in, and
 // what it has written goes out while the next round runs (loop_windows.h).
@@ -329,7 +351,7 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
   }
   std::int64_t walked = std::numeric_limits<std::int64_t>::max();  // rounds
   if (step.sequence != nullptr && observation_.joint_launches && observation_.fail_launch == 0) {
-    walked = observation_.profile ? observation_.profiled_rounds : 0;
+    walked = observation_.takes_times() ? observation_.timed_rounds : 0;
   }
   if (walked == 0) return run_sequence(*step.sequence, outputs, base, 0);
   LoopWindows windows = open_windows(plan, step, frame);

@@ -23,11 +23,17 @@ struct Base {
   PerTier<std::int64_t> tiers{};  // offsets in the run's blocks
 };
 
+// What a run takes the time of: of launches as they are, each for all of its steps, or of every
+// step, which are run one by one then.
+enum class Timed : std::uint8_t { nothing, launches, steps };
+
 // What a run notes while it goes, besides its results, and how it goes.
 struct Observation {
-  bool profile = false;              // steps are run one by one
-  std::int64_t profiled_rounds = 0;  // of each loop that has a sequence, where steps are
-  bool joint_launches = true;        // where they are not profiled
+  bool takes_times() const { return timed != Timed::nothing; }
+
+  Timed timed = Timed::nothing;
+  std::int64_t timed_rounds = 0;     // of each loop that has a sequence, where times are taken
+  bool joint_launches = true;        // where not every step is timed
   std::int64_t fail_launch = 0;      // the n-th kernel launch fails; 0: none
   const Stop* stop = nullptr;        // looked at before every step; null: none
   double* waited_seconds = nullptr;  // RunOptions::waited_seconds
@@ -43,7 +49,7 @@ class Run {
         constants_(constants),
         transfers_(transfers),
         observation_(observation),
-        measured_(observation.profile ? measurements : 0),
+        measured_(observation.takes_times() ? measurements : 0),
         scalars_(device),
         times_(device, stream),
         communication_(device) {}
@@ -52,13 +58,13 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // What a profile needs before the first step.
+  // What taking times needs before the first step.
   Status open() { return measured_.empty() ? ok_status() : times_.open(); }
   Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                   std::span<void* const> outputs,
                   IdVector<planner::BufferId, void*>* addresses_out = nullptr);
 
-  // Times of Resolution::measurements; empty without profiling. To be read after the last wait.
+  // Times of Resolution::measurements; empty where none are taken. To be read after the last wait.
   Result<std::vector<MeasuredTime>> measured();
 
  private:
@@ -80,7 +86,11 @@ class Run {
   Status begin_beside(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
   Status run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
+  // With their times, where those are taken.
+  Status observe_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
   Status observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
+  // Counts a step whose time is taken; what StreamTimes is to be told of it.
+  StreamTimes::Span count_timed(const ResolvedStep& step);
   Status run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status end_transfer(const ResolvedPlan& plan, const ResolvedStep& step);
@@ -113,6 +123,7 @@ class Run {
   // Of a joint launch, kept from one to the next.
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_, workspaces_;
+  std::vector<StreamTimes::Span> parts_;
   // Of take_scalar; they go after the communication thread, whose collectives may write them.
   struct Scalars {
     explicit Scalars(device::Device& of) : device(of) {}

@@ -35,23 +35,34 @@ Status StreamTimes::begin() {
   return ok_status();
 }
 
-Status StreamTimes::end(const Span& what) {
+Status StreamTimes::end(std::span<const Span> parts) {
   PLIMSOLL_ASSIGN_OR_RETURN(auto behind, record());
-  open_.push_back({std::move(begin_), std::move(behind), what});
+  parts_.insert(parts_.end(), parts.begin(), parts.end());
+  open_.push_back({std::move(begin_), std::move(behind), parts_.size()});
   return open_.size() < kMostOpen ? ok_status() : read();
 }
 
 Status StreamTimes::read() {
   if (open_.empty()) return ok_status();
   PLIMSOLL_RETURN_IF_ERROR(open_.back().end->wait());
+  std::size_t part = 0;
   for (Open& one : open_) {
-    PLIMSOLL_ASSIGN_OR_RETURN(one.span.start, one.begin->seconds_since(*origin_));
-    PLIMSOLL_ASSIGN_OR_RETURN(one.span.end, one.end->seconds_since(*origin_));
-    read_.push_back(one.span);
+    PLIMSOLL_ASSIGN_OR_RETURN(const double start, one.begin->seconds_since(*origin_));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double end, one.end->seconds_since(*origin_));
+    double shares = 0;
+    for (std::size_t i = part; i < one.last_part; ++i) shares += parts_[i].share;
+    double next = start;
+    for (; part < one.last_part; ++part) {
+      Span& span = read_.emplace_back(parts_[part]);
+      span.start = next;
+      next += shares > 0 ? (end - start) * span.share / shares : 0;
+      span.end = next;
+    }
     free_.push_back(std::move(one.begin));
     free_.push_back(std::move(one.end));
   }
   open_.clear();
+  parts_.clear();
   return ok_status();
 }
 

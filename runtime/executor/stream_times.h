@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -22,6 +23,7 @@ class StreamTimes {
     double start = 0, end = 0;
     std::int32_t measurement = -1;
     bool again = false, kernel = false;
+    double share = 1;  // of the piece, beside the shares of others that were one with it
   };
 
   StreamTimes(device::Device& device, device::Stream& stream) : device_(device), stream_(stream) {}
@@ -29,8 +31,9 @@ class StreamTimes {
   // Sets the origin: waits for the stream once.
   Status open();
   Status begin();
-  // What began is `what`.
-  Status end(const Span& what);
+  // What began is `what`; or all of `parts` in one, which share its time, one behind the other.
+  Status end(const Span& what) { return end(std::span(&what, 1)); }
+  Status end(std::span<const Span> parts);
   // All there are so far. Waits for the last of them.
   Result<std::vector<Span>> spans();
   // A time by the host's clock, in seconds since the origin.
@@ -41,7 +44,7 @@ class StreamTimes {
  private:
   struct Open {
     std::unique_ptr<device::Event> begin, end;
-    Span span;
+    std::size_t last_part = 0;  // the end of its parts
   };
   Result<std::unique_ptr<device::Event>> record();
   Status read();
@@ -51,6 +54,7 @@ class StreamTimes {
   std::unique_ptr<device::Event> origin_, begin_;
   std::chrono::steady_clock::time_point host_origin_;
   std::vector<Open> open_;
+  std::vector<Span> parts_;  // of all that are open
   std::vector<std::unique_ptr<device::Event>> free_;
   std::vector<Span> read_;
 };

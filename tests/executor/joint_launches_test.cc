@@ -209,6 +209,33 @@ TEST(JointLaunches, AProfileSeesEveryKernel) {
   EXPECT_EQ(launches, step.executable->launches().kernels);
 }
 
+// What costs are learned from is how kernels run, together: each has its price's share of the
+// launch.
+TEST(JointLaunches, ASampleTimesThemTogether) {
+  const Prepared step = prepare(R"(HloModule m
+ENTRY e {
+  x = f32[64] parameter(0)
+  y = f32[3000] parameter(1)
+  a = f32[64] tanh(x)
+  b = f32[3000] sqrt(y)
+  ROOT r = (f32[64], f32[3000]) tuple(a, b)
+})");
+  ASSERT_EQ(step.executable->launches().launches, 1);
+  planner::MeasuredCosts& costs = step.executable->program().costs();
+  step.executable->enable_sampling(true);
+  const ir::Literal first = step.run();
+  for (int run = 0; run < 8; ++run) EXPECT_TRUE(step.run() == first);
+  ASSERT_GE(costs.runs(), 2);
+  ASSERT_TRUE(costs.update(1e-12));
+  std::vector<double> ratios;
+  for (const auto& instruction : step.executable->program().module().entry()->instructions()) {
+    if (step.executable->program().kernel(*instruction) == nullptr) continue;
+    ratios.push_back(costs.model().seconds(*instruction) / costs.base().seconds(*instruction));
+  }
+  ASSERT_EQ(ratios.size(), 2U);
+  EXPECT_NEAR(ratios[0] / ratios[1], 1, 1e-6);
+}
+
 TEST(JointLaunches, AnOrderThatTheProgramAsksForStays) {
   const auto text = [](const std::string& order) {
     return "HloModule m, is_scheduled=true\nENTRY e { x = f32[64] parameter(0)\n"

@@ -68,6 +68,8 @@ class MeasuredCosts {
   const CostModel& model() const;
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
+  // The model of before anything was measured.
+  const CostModel& base() const { return *base_; }
   // The caches that missed bytes are counted for.
   const CacheSpeeds& cache() const { return cache_; }
 
