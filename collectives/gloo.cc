@@ -602,6 +602,7 @@ Result<std::unique_ptr<ProcessCommunicator>> connect_gloo(const Membership& memb
       communicator->exchange({what, all, at(membership.rank)}, nothing, nothing));
   store.clear();
   PLIMSOLL_RETURN_IF_ERROR(communicator->measure_speeds());
+  PLIMSOLL_RETURN_IF_ERROR(communicator->count_here());
   return communicator;
 }
 

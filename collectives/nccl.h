@@ -45,6 +45,7 @@ class NcclCommunicator final : public device::Communicator {
 
   device::Communicator* on_device(device::Stream& stream) override;
   std::optional<Speeds> speeds() const override { return speeds_; }
+  std::int64_t participants_here() const override { return host_->participants_here(); }
 
  private:
   explicit NcclCommunicator(std::unique_ptr<ProcessCommunicator> host) : host_(std::move(host)) {}

@@ -9,6 +9,7 @@
 
 #include "collectives/chunk_stream.h"
 #include "collectives/chunks.h"
+#include "collectives/machine_hash.h"
 #include "collectives/reduce_run.h"
 #include "collectives/speeds.h"
 #include "runtime/base/hash.h"
@@ -440,6 +441,24 @@ Status ProcessCommunicator::measure_speeds() {
   std::vector<std::byte> out(at(large)), in(at(participants_ * large));
   PLIMSOLL_ASSIGN_OR_RETURN(
       speeds_, collectives::measure_speeds(*this, *this, {out.data(), in.data(), large}));
+  return ok_status();
+}
+
+Status ProcessCommunicator::count_here() {
+  const std::uint64_t mine = machine_hash();
+  std::vector<std::uint64_t> all(at(participants_));
+  std::vector<std::int64_t> group;
+  std::vector<device::Rows> sends, receives;
+  for (std::int64_t m = 0; m < participants_; ++m) {
+    group.push_back(m);
+    constexpr std::int64_t kBytes = sizeof mine;
+    auto* const out = reinterpret_cast<std::byte*>(const_cast<std::uint64_t*>(&mine));
+    sends.push_back({out, 1, kBytes, kBytes});
+    receives.push_back({reinterpret_cast<std::byte*>(&all[at(m)]), 1, kBytes, kBytes});
+  }
+  PLIMSOLL_RETURN_IF_ERROR(
+      exchange({"who runs on which machine", group, at(participant_)}, sends, receives));
+  here_ = std::count(all.begin(), all.end(), mine);
   return ok_status();
 }
 

@@ -190,6 +190,7 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   PlannedProgram planned;
   PlanFlags plan_flags = flags.plan;
   if (processes.communicator != nullptr) {
+    plan_flags.participants_here = processes.communicator->participants_here();
     if (const auto speeds = processes.communicator->speeds()) {
       plan_flags.collective_speeds = {speeds->message_seconds, speeds->bytes_per_second};
     }

@@ -89,6 +89,8 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   PLIMSOLL_RETURN_IF_ERROR(check_mark(in.communicator));
   if (in.communicator != nullptr) {
     options.communicator = in.communicator->peers;
+    options.compilation.program.participants_here =
+        options.communicator->communicator->participants_here();
     if (const auto speeds = options.communicator->communicator->speeds()) {
       options.compilation.program.collective_speeds = {speeds->message_seconds,
                                                        speeds->bytes_per_second};

@@ -57,6 +57,8 @@ class Communicator {
   // Its number, from 0 on, and how many there are.
   virtual std::int64_t participant() const = 0;
   virtual std::int64_t participants() const = 0;
+  // How many of them run on this one's machine, itself included.
+  virtual std::int64_t participants_here() const { return participants(); }
 
   struct Call {
     std::string_view what;                // names the operation, and is the same for all members

@@ -71,7 +71,7 @@ class Meetings {
 };
 
 // Which runs' launches are timed: 1 to 4 (the first one compiles and touches fresh memory), then
-// 8, 16, 32, then every 64th. A timed run does not join launches, so it is a little slower; one in
+// 8, 16, 32, then every 64th. Taking times makes a run a little slower; one in
 // 64 costs nothing that can be measured and still notices when the machine changes.
 bool is_sampled(std::uint32_t run) {
   constexpr std::uint32_t kFirst = 5, kPeriod = 64;

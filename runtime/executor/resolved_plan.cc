@@ -289,7 +289,7 @@ Status Resolver::join_launches(ResolvedPlan& out) {
     may_join.push_back(may_share_launch(step, out) ? 1 : 0);
   const LaunchOrder order = order_launches(*out.plan, may_join, properties_.near_memory_bytes);
   const CollectivesBeside beside =
-      find_collectives_beside(*out.plan, order, program_.options().overlap_bytes);
+      find_collectives_beside(*out.plan, order, *program_.options().overlap_bytes);
   out.launch_steps = order.steps;
   std::int32_t begin = 0;
   for (std::size_t number = 0; number < order.ends.size(); ++number) {

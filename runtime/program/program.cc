@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -169,9 +170,17 @@ bool is_table(const planner::Roofline& speeds, const device::Device& device) {
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
                                                        device::KernelProvider& provider,
-                                                       const ProgramOptions& options,
+                                                       const ProgramOptions& asked,
                                                        const planner::Roofline& speeds) {
   const FloatEnvironment floats;  // in which constants are folded
+  ProgramOptions options = asked;
+  if (!options.overlap_bytes) {
+    // Those of a device with memory of its own take no processor.
+    const bool on_host = provider.device()->is_host_memory();
+    const std::int64_t all = module->replica_count * module->num_partitions;
+    options.overlap_bytes = overlap_bytes_for(on_host ? options.participants_here.value_or(all) : 0,
+                                              std::int64_t{std::thread::hardware_concurrency()});
+  }
   PreparedConstants::take_over(*module);
   // The table stays the table, so that plans are the same everywhere.
   planner::Roofline machine = speeds;
@@ -281,7 +290,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
 
 planner::PlanOptions Program::possible(planner::PlanOptions options) const {
   if (!provider_->has_codecs()) options.remedies.compress = options.remedies.lossy = false;
-  if (options_.overlap_bytes <= 0) options.without.add(planner::Technique::overlap);
+  if (*options_.overlap_bytes <= 0) options.without.add(planner::Technique::overlap);
   return options;
 }
 

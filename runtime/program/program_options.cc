@@ -18,9 +18,15 @@ Result<ProgramOptions> program_options_from_environment() {
   PLIMSOLL_ASSIGN_OR_RETURN(
       options.collective_bucket_bytes,
       size_variable(Variable::collective_bucket, options.collective_bucket_bytes));
-  PLIMSOLL_ASSIGN_OR_RETURN(options.overlap_bytes,
-                            size_variable(Variable::collective_overlap, options.overlap_bytes));
+  constexpr std::int64_t kUnset = -1;
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t overlap,
+                            size_variable(Variable::collective_overlap, kUnset));
+  if (overlap != kUnset) options.overlap_bytes = overlap;
   return options;
+}
+
+std::int64_t overlap_bytes_for(std::int64_t participants_here, std::int64_t processors) {
+  return std::int64_t{512} << (participants_here > processors ? 14 : 10);
 }
 
 Result<bool> calibrate_from_environment() {

@@ -26,14 +26,22 @@ struct ProgramOptions {
   bool plans_alone = false;
   // What messages between participants take, where that was measured; else the machine's.
   std::optional<planner::CollectiveSpeeds> collective_speeds;
-  // Collectives go on while launches after them run that touch so many bytes; 0: none does.
-  std::int64_t overlap_bytes = 512 << 10;
+  // How many of the participants run on this machine; none: all of them.
+  std::optional<std::int64_t> participants_here;
+  // Collectives go on while launches after them run that touch so many bytes; 0: none does. None:
+  // what suits this machine (overlap_bytes_for).
+  std::optional<std::int64_t> overlap_bytes;
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 
 // What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_EXCESS_PRECISION, PLIMSOLL_LAUNCHES,
 // PLIMSOLL_COLLECTIVE_BUCKET, PLIMSOLL_COLLECTIVE_OVERLAP).
 Result<ProgramOptions> program_options_from_environment();
+
+// What takes no longer than to hand a collective to another thread: 512 KiB where each participant
+// of this machine has a processor at least, and 8 MiB where they share processors, as then the
+// thread has to wait for one, or takes it from a kernel.
+std::int64_t overlap_bytes_for(std::int64_t participants_here, std::int64_t processors);
 
 // Does PLIMSOLL_CALIBRATION let programs be planned by this machine's measured speeds?
 Result<bool> calibrate_from_environment();

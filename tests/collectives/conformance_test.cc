@@ -683,6 +683,15 @@ TEST_P(Conformance, AllAgreeOnTheSpeedsOfMessages) {
   }
 }
 
+TEST_P(Conformance, AllKnowWhoIsOnTheirMachine) {
+  std::vector<std::int64_t> here(3);
+  run(3, [&](Communicator& communicator) -> Status {
+    here[at(communicator.participant())] = communicator.participants_here();
+    return ok_status();
+  });
+  EXPECT_EQ(here, (std::vector<std::int64_t>{3, 3, 3}));
+}
+
 TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {
   const auto sums = reduction("add", DType::f32);
   const std::vector<Group> groups{{4}, {0, 2, 3}, {5, 1}};

@@ -52,6 +52,28 @@ TwoReplicas prepare_two(const std::string& body, std::int64_t overlap_bytes) {
   return made;
 }
 
+// Where participants have to share processors, going on takes from kernels what it saves.
+TEST(CollectivesBeside, HowMuchIsWorthItDependsOnWhoSharesProcessors) {
+  constexpr std::int64_t kShort = 512 << 10, kLong = 8 << 20;
+  EXPECT_EQ(overlap_bytes_for(2, 2), kShort);
+  EXPECT_EQ(overlap_bytes_for(3, 2), kLong);
+  const auto chosen = [](const ProgramOptions& options) {
+    auto module = ir::parse_module(
+        "HloModule m, replica_count=100000\n"
+        "ENTRY e { ROOT x = f32[4] parameter(0) }");
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    const auto program = Program::create(std::move(*module), provider(), options);
+    EXPECT_TRUE(program.ok()) << program.status().to_string();
+    return (*program)->options().overlap_bytes.value();
+  };
+  ProgramOptions options;
+  EXPECT_EQ(chosen(options), kLong);
+  options.participants_here = 1;
+  EXPECT_EQ(chosen(options), kShort);
+  options.overlap_bytes = 0;
+  EXPECT_EQ(chosen(options), 0);
+}
+
 std::int64_t beside(const std::string& body, std::int64_t overlap_bytes = 1) {
   const TwoReplicas apart = prepare_two(body, 0), made = prepare_two(body, overlap_bytes);
   EXPECT_EQ(apart.executable->launches().beside, 0);

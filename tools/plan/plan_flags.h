@@ -27,6 +27,7 @@ struct PlanFlags {
   std::vector<std::string> shardings;         // NAME={devices=...}
   bool plans_alone = false;                   // other participants make plans of their own
   std::optional<planner::CollectiveSpeeds> collective_speeds;  // what connecting them has measured
+  std::optional<std::int64_t> participants_here;               // on this machine; none: all
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.

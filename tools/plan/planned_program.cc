@@ -41,6 +41,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   program_options.optimize = !flags.as_written;
   program_options.plans_alone = flags.plans_alone;
   program_options.collective_speeds = flags.collective_speeds;
+  program_options.participants_here = flags.participants_here;
   auto program = out.compiler_->compile(std::move(module), program_options);
   if (program.ok()) {
     out.fitting_.program = out.fused_ = std::move(*program);
