@@ -42,6 +42,10 @@ void print_row(const StepRow& row) {
                  row.same_bits ? "same" : "NOT");
     return;
   }
+  if (row.step_seconds == 0) {
+    std::fprintf(stderr, "plans changed to the end  %s\n", row.same_bits ? "same" : "NOT");
+    return;
+  }
   std::fprintf(
       stderr, "%10.2f %+8.1f%% %+8.1f%% %+6.1f %+6.1f  %-4s %5.1f%% %6.2fs  %lld, %lld, %lld\n",
       1e3 * row.step_seconds, row.predicted_percent, row.measured_percent,
@@ -104,6 +108,10 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
     if (row.peak_bytes > row.limit_bytes) missed.push_back(name + ": over the limit");
     if (row.lower_bound_percent > row.planned_percent + 1e-6) {
       miss(row, "the bound is above the plan", row.lower_bound_percent - row.planned_percent);
+    }
+    if (row.step_seconds == 0) {
+      missed.push_back(name + ": plans changed to the end");
+      continue;
     }
     const double off = std::abs(row.measured_percent - row.predicted_percent);
     if (off > 3) miss(row, "measured is not within 3 points of predicted", off - 3);

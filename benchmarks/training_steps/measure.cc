@@ -223,7 +223,18 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
   for (std::size_t i = 0; i < kMostWarmUps && (i < kLeastWarmUps || changes); ++i) {
     changes = go_round(i, options.warm_up, false);
   }
-  for (int i = 0; i < options.rounds; ++i) go_round(at(i), options.block + 1, true);
+  // Until enough rounds have passed in which no plan changed.
+  const auto is_enough = [&] {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const bool counts = rows[i].ran && rows[i].segments == 0;
+      if (counts && rounds[i].seconds.size() < at(options.rounds)) return false;
+    }
+    return true;
+  };
+  constexpr int kMostTimes = 4;
+  for (int i = 0; i < kMostTimes * options.rounds && (i < options.rounds || !is_enough()); ++i) {
+    go_round(at(i), options.block + 1, true);
+  }
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (rounds[i].seconds.empty()) continue;
     rows[i].step_seconds = median(rounds[i].seconds);

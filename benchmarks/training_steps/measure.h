@@ -30,7 +30,7 @@ struct StepRow {
   std::int64_t floor_bytes = 0;  // above the limit: it didn't run
   bool ran = false;
   std::int64_t segments = 0;  // the step's pieces, where it fits in pieces alone; predicts nothing
-  double step_seconds = 0;    // the median
+  double step_seconds = 0;    // the median; 0 where plans changed to the end
   double cpu_percent = 0;  // the same in the process's CPU time, which other programs disturb less
   double measured_percent = 0;     // slower than without a limit
   double predicted_percent = 0;    // after the warm-up, before the first step that counts
