@@ -199,7 +199,7 @@ Step make_step(device::KernelProvider& provider, StepKind kind, int ranks, How h
   executor::ProgramOptions options;
   options.plans_alone = true;
   options.collective_bucket_bytes = 0;
-  options.overlap_bytes = how == How::waiting ? 0 : 512 << 10;
+  options.overlap_bytes = how == How::waiting ? 0 : executor::overlap_bytes_for(1, 1);
   planner::PlanPolicy policy;
   if (how == How::as_planned) policy.without.add(planner::Technique::overlap);
   const auto program = executor::Program::create(std::move(*module), provider, options);

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/machine_hash.h"
 #include "collectives/peers.h"
 #include "collectives/socket.h"
 #include "runtime/base/float_environment.h"
@@ -602,7 +603,7 @@ Result<std::unique_ptr<ProcessCommunicator>> connect_gloo(const Membership& memb
       communicator->exchange({what, all, at(membership.rank)}, nothing, nothing));
   store.clear();
   PLIMSOLL_RETURN_IF_ERROR(communicator->measure_speeds());
-  PLIMSOLL_RETURN_IF_ERROR(communicator->count_here());
+  PLIMSOLL_RETURN_IF_ERROR(communicator->count_here(machine_hash()));
   return communicator;
 }
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "collectives/chunk_stream.h"
 #include "collectives/chunks.h"
-#include "collectives/machine_hash.h"
 #include "collectives/reduce_run.h"
 #include "collectives/speeds.h"
 #include "runtime/base/hash.h"
@@ -444,21 +444,19 @@ Status ProcessCommunicator::measure_speeds() {
   return ok_status();
 }
 
-Status ProcessCommunicator::count_here() {
-  const std::uint64_t mine = machine_hash();
-  std::vector<std::uint64_t> all(at(participants_));
-  std::vector<std::int64_t> group;
-  std::vector<device::Rows> sends, receives;
-  for (std::int64_t m = 0; m < participants_; ++m) {
-    group.push_back(m);
-    constexpr std::int64_t kBytes = sizeof mine;
-    auto* const out = reinterpret_cast<std::byte*>(const_cast<std::uint64_t*>(&mine));
-    sends.push_back({out, 1, kBytes, kBytes});
-    receives.push_back({reinterpret_cast<std::byte*>(&all[at(m)]), 1, kBytes, kBytes});
-  }
+Status ProcessCommunicator::count_here(std::uint64_t machine) {
+  std::vector<std::uint64_t> machines(at(participants_));
+  std::vector<std::int64_t> group(at(participants_));
+  std::iota(group.begin(), group.end(), 0);
+  const auto row_of = [](std::uint64_t& word) {
+    return Rows{reinterpret_cast<std::byte*>(&word), 1, sizeof word, sizeof word};
+  };
+  const std::vector<Rows> sends(group.size(), row_of(machine));
+  std::vector<Rows> receives;
+  for (std::uint64_t& one : machines) receives.push_back(row_of(one));
   PLIMSOLL_RETURN_IF_ERROR(
       exchange({"who runs on which machine", group, at(participant_)}, sends, receives));
-  here_ = std::count(all.begin(), all.end(), mine);
+  here_ = std::count(machines.begin(), machines.end(), machine);
   return ok_status();
 }
 

@@ -57,8 +57,9 @@ class ProcessCommunicator final : public device::Communicator {
   Status measure_speeds();
   std::optional<Speeds> speeds() const override { return speeds_; }
 
-  // Finds out who runs on this machine: to be called by all at the same place.
-  Status count_here();
+  // Finds out who runs on this machine, which all that do call the same (machine_hash): to be
+  // called by all at the same place.
+  Status count_here(std::uint64_t machine);
   std::int64_t participants_here() const override { return here_; }
 
   Status begin_send(const Passage& passage, const void* data, std::int64_t bytes) override;

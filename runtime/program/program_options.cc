@@ -26,7 +26,8 @@ Result<ProgramOptions> program_options_from_environment() {
 }
 
 std::int64_t overlap_bytes_for(std::int64_t participants_here, std::int64_t processors) {
-  return std::int64_t{512} << (participants_here > processors ? 14 : 10);
+  constexpr std::int64_t kAlone = std::int64_t{512} << 10, kSharing = std::int64_t{8} << 20;
+  return participants_here > processors ? kSharing : kAlone;
 }
 
 Result<bool> calibrate_from_environment() {

@@ -12,6 +12,7 @@
 
 #include "collectives/gloo.h"
 #include "collectives/local.h"
+#include "collectives/process_communicator.h"
 #include "collectives/store.h"
 #include "kernels/cpu/collectives/reduction.h"
 #include "kernels/kernels.h"
@@ -690,6 +691,16 @@ TEST_P(Conformance, AllKnowWhoIsOnTheirMachine) {
     return ok_status();
   });
   EXPECT_EQ(here, (std::vector<std::int64_t>{3, 3, 3}));
+  // As if participant 1 were on another machine.
+  if (GetParam().name != "gloo") return;
+  run(3, [&](Communicator& communicator) -> Status {
+    auto& processes = dynamic_cast<collectives::ProcessCommunicator&>(communicator);
+    const bool is_elsewhere = communicator.participant() == 1;
+    PLIMSOLL_RETURN_IF_ERROR(processes.count_here(is_elsewhere ? 8 : 7));
+    here[at(communicator.participant())] = communicator.participants_here();
+    return ok_status();
+  });
+  EXPECT_EQ(here, (std::vector<std::int64_t>{2, 1, 2}));
 }
 
 TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {
