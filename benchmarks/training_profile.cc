@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where training steps' time goes, without a limit: per network the seconds of a step, of its
-// kernels by origin (oneDNN's, generated, our own) and by kernel, most first, and what a step takes
-// besides kernels on one thread. One JSON object on standard output.
+// Where training steps' time goes, without a limit or under one: per network the seconds of a step,
+// of its kernels by origin (oneDNN's, generated, our own) and by kernel, most first, and what a
+// step takes besides kernels on one thread. One JSON object on standard output.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Options {
   int warm_up = 3;
   int steps = 10;
   int top = 20;
+  std::string limit;  // a share of the unlimited peak, or `floor`; none: no limit
 };
 
 void train(plimsoll::benchmarks::Training& training, std::int64_t step) {
@@ -33,12 +35,39 @@ void train(plimsoll::benchmarks::Training& training, std::int64_t step) {
 
 double kernel_seconds(const ordered_json& kernel) { return kernel.at("seconds").get<double>(); }
 
+// Runs step 0 on the way. Throws std::invalid_argument for other texts than `floor` and `35%`.
+void set_limit(Context& context, plimsoll::benchmarks::Training& training,
+               const std::string& text) {
+  double percent = 0;
+  char sign = 0, more = 0;
+  const bool is_floor = text == "floor";
+  const bool is_share = std::sscanf(text.c_str(), "%lf%c%c", &percent, &sign, &more) == 2 &&
+                        sign == '%' && percent > 0 && percent <= 100;
+  if (!is_floor && !is_share) {
+    throw std::invalid_argument("--limit " + text + ": neither floor nor a share such as 35%");
+  }
+  Tensor loss = training.loss(*training.network, 0);
+  loss.backward();
+  training.optimizer->record_step();
+  const plimsoll::MemoryNeeds needs = context.measure_step();
+  context.step();
+  context.wait();
+  context.set_limit(is_floor
+                        ? needs.floor_bytes
+                        : static_cast<std::int64_t>(
+                              percent / 100 * static_cast<double>(needs.unlimited_peak_bytes)));
+}
+
 ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Options& options) {
   Context context;
   const plimsoll::ContextScope scope(context);
   auto training = workload.start();
   std::vector<double> seconds;
   std::int64_t step = 0;
+  if (!options.limit.empty()) {
+    set_limit(context, training, options.limit);
+    ++step;
+  }
   for (; step < options.warm_up; ++step) train(training, step);
   // Unprofiled first: what profiling costs is not the step's.
   for (int i = 0; i < options.steps; ++i, ++step) {
@@ -67,6 +96,10 @@ ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Optio
   std::sort(seconds.begin(), seconds.end());
   ordered_json out;
   out["workload"] = workload.name;
+  for (const char* const name :
+       {"limit_bytes", "expected_seconds", "expected_unlimited_seconds", "steps", "host_bytes"}) {
+    out[name] = report.at(name);
+  }
   out["profiled_steps"] = options.steps;
   out["step_seconds"] = seconds[seconds.size() / 2];
   out["kernel_seconds_per_step"] = total / options.steps;
@@ -82,6 +115,7 @@ ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Optio
         {{"name", kernel.at("name")},
          {"origin", kernel.at("origin")},
          {"share", kernel_seconds(kernel) / total},
+         {"recomputes_per_step", kernel.at("recomputes").get<std::int64_t>() / options.steps},
          {"seconds_per_step", kernel_seconds(kernel) / options.steps},
          {"launches_per_step", kernel.at("launches").get<std::int64_t>() / options.steps}});
   }
@@ -102,6 +136,7 @@ int main(int argc, char** argv) {
   line.add("--steps", options.steps, "Steps that are timed, and as many that are profiled",
            {.least = 1, .most = 1000});
   line.add("--top", options.top, "Kernels listed", {.least = 1, .most = 1000});
+  line.add("--limit", options.limit, "A share of the peak without one, as 35%, or floor");
   if (const auto status = line.read(argc, argv)) return *status;
   if (names.empty()) names = {"cnn", "gpt"};
   ordered_json out = ordered_json::array();
@@ -117,6 +152,9 @@ int main(int argc, char** argv) {
       }
       out.push_back(profile(*found, options));
     }
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "training_profile: %s\n", error.what());
+    return 2;
   } catch (const plimsoll::Error& error) {
     std::fprintf(stderr, "training_profile: %s\n", error.what());
     return 1;

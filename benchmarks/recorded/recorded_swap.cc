@@ -66,8 +66,8 @@ std::vector<Form> list_forms(const RecordedStep& step, const Tier& tier) {
     form.value = v;
     form.kind = swap_to(MemorySpace::host);
     form.bytes = bytes;
-    form.out_seconds = link_seconds(bytes, tier.out_bytes_per_second, tier);
-    form.in_seconds = link_seconds(bytes, tier.in_bytes_per_second, tier);
+    form.out.engine_seconds = link_seconds(bytes, tier.out_bytes_per_second, tier);
+    form.in.engine_seconds = link_seconds(bytes, tier.in_bytes_per_second, tier);
     forms.push_back(form);
   }
   return forms;

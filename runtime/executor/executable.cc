@@ -142,7 +142,7 @@ Status upload_constants(const Resolution& resolution, std::byte* to, bool is_hos
 std::optional<planner::Link> link_of(const Measurement& what) {
   const bool out = what.kind == planner::StepKind::swap_out;
   if (!out && what.kind != planner::StepKind::swap_in) return std::nullopt;
-  return planner::link_of(what.tier, out);
+  return planner::link_of(what.tier, out, what.synchronous);
 }
 
 // By the plan's own steps: what callees do within theirs is not followed.
@@ -200,11 +200,11 @@ void record_costs(const Program& program, const Resolution& resolution,
     } else if (what.codec.kind != ir::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);
-    } else if (const auto link = link_of(what); link && times[i].transfer_seconds > 0) {
+    } else if (const auto link = link_of(what)) {
+      const double total = what.synchronous ? times[i].seconds : times[i].transfer_seconds;
       // Read on one side, written on the other.
       program.costs().record_transfer(
-          *link, what.bytes / 2, times[i].transfer_seconds / static_cast<double>(times[i].launches),
-          times[i].launches);
+          *link, what.bytes / 2, total / static_cast<double>(times[i].launches), times[i].launches);
     }
   }
   program.costs().finish_run();

@@ -18,11 +18,23 @@ Status LoopWindows::start(std::size_t k, std::int64_t round) {
   const SlicedState& state = states_[k].state;
   const std::int64_t index = state.first + round * state.step;
   bool& open = under_way_[k][at(round) % kSlots];
-  PLIMSOLL_RETURN_IF_ERROR(transfers_.start(&open, state.writes, places_[k].tier,
-                                            places_[k].offset + index * state.stride(),
-                                            slot(k, round), state.slice_bytes));
-  open = true;
-  return ok_status();
+  const auto move = [&] {
+    return transfers_.start(&open, state.writes, places_[k].tier,
+                            places_[k].offset + index * state.stride(), slot(k, round),
+                            state.slice_bytes, state.synchronous);
+  };
+  if (!state.synchronous) {
+    PLIMSOLL_RETURN_IF_ERROR(move());
+    open = true;
+    return ok_status();
+  }
+  if (measured_.empty()) return move();
+  StreamTimes::Span moved;
+  moved.measurement = states_[k].measurement;
+  PLIMSOLL_RETURN_IF_ERROR(times_.begin());
+  PLIMSOLL_RETURN_IF_ERROR(move());
+  ++measured_[at(moved.measurement)].launches;
+  return times_.end(moved);
 }
 
 Status LoopWindows::wait(std::size_t k, std::int64_t round) {

@@ -18,8 +18,9 @@ struct ProfileEntry {
   std::int64_t launches = 0, recomputes = 0;
   double seconds = 0;            // on the run's own stream; of transfers, what it waited for them
   double recompute_seconds = 0;  // of these, when computed again
-  double transfer_seconds = 0;   // of transfers, on their engine, at the same time
-  double bytes = 0;              // read and written, by shapes
+  double transfer_seconds =
+      0;             // of transfers, on their engine, at the same time; 0: the run made them
+  double bytes = 0;  // read and written, by shapes
 };
 
 // The same for one thing that steps do, so that a cost model can learn from it.
@@ -29,6 +30,7 @@ struct Measurement : ProfileEntry {
   int leaf = 0;                                         // of it, where a value is moved
   ir::Codec codec;                                      // encode, decode
   MemorySpace tier = MemorySpace::device;               // of transfers, the other end
+  bool synchronous = false;                             // transfers: made by the run's own threads
   bool codes = false;  // a kernel that decodes or encodes, too: no measure of the instruction's own
 };
 

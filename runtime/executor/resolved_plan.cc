@@ -169,6 +169,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   made.leaf = step.leaf;
   made.codec = step.codec;
   made.codes = !step.coding.empty();
+  made.synchronous = step.synchronous;
   const auto name_transfer = [&](const char* way, BufferId far) {
     made.tier = space_of(plan.plan->buffers[far].placement);
     made.name = std::string(way) + std::string(tier_info(made.tier).name);
@@ -218,6 +219,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const planner::Sli
   made.kind = state.writes ? StepKind::swap_out : StepKind::swap_in;
   made.instruction = step.instruction;
   made.leaf = state.leaf;
+  made.synchronous = state.synchronous;
   made.tier = space_of(plan.plan->buffers[home].placement);
   made.name =
       std::string(state.writes ? "swap-out." : "swap-in.") + std::string(tier_info(made.tier).name);
@@ -369,6 +371,8 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   resolved.workspace = step.workspace;
   resolved.tier_workspaces = step.tier_workspaces;
   resolved.transfer = step.transfer;
+  resolved.synchronous =
+      step.kind == StepKind::swap_wait ? out.steps[step.transfer].synchronous : step.synchronous;
   resolved.callees = static_cast<std::int32_t>(out.callees.size());
   resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
   resolved.measurement = measurement(step, out, resolved.kernel);

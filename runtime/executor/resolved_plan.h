@@ -23,6 +23,7 @@ struct ResolvedStep {
   planner::BufferId workspace;
   PerTier<planner::BufferId> tier_workspaces;
   planner::StepId transfer;                    // swap_wait: the step that started it
+  bool synchronous = false;                    // swap_*: as planned (planner::Step)
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
   std::int32_t sliced = 0, sliced_count = 0;   // range of ResolvedPlan::sliced
   std::int32_t measurement = -1;               // of Resolution::measurements

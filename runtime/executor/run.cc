@@ -270,7 +270,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
     case StepKind::swap_in:
       return start_transfer(plan, step, frame);
     case StepKind::swap_wait:
-      return end_transfer(plan, step);
+      return step.synchronous ? ok_status() : end_transfer(plan, step);
     default:
       break;
   }
@@ -294,8 +294,9 @@ Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, c
   const BufferId input = plan.ids[at(step.inputs)], output = plan.ids[at(step.outputs)];
   const planner::Buffer& far = plan.plan->buffers[out ? output : input];
   const MemorySpace tier = space_of(far.placement);
-  const Status status = transfers_.start(&step, out, tier, frame.base.tiers[tier] + far.offset,
-                                         frame.addresses[out ? input : output], plan.bytes[output]);
+  const Status status =
+      transfers_.start(&step, out, tier, frame.base.tiers[tier] + far.offset,
+                       frame.addresses[out ? input : output], plan.bytes[output], step.synchronous);
   return status.ok() ? status : status.with_context("'" + step.instruction->name() + "'");
 }
 

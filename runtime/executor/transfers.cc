@@ -24,11 +24,16 @@ Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& 
 }
 
 Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64_t offset,
-                        void* near, std::int64_t bytes) {
+                        void* near, std::int64_t bytes, bool synchronous) {
   memory::Tier* const tier = tiers_[space].get();
   memory::TierBlock* const block = blocks_[space].get();
   if (tier == nullptr || block == nullptr) return internal_error("a transfer without a tier");
   memory::TransferEngine& engine = out ? tier->out() : tier->in();
+  const auto move = [=](device::Stream& stream) {
+    return out ? block->store(offset, near, bytes, stream)
+               : block->load(offset, near, bytes, stream);
+  };
+  if (synchronous) return engine.issue(bytes, [&] { return move(stream_); });
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ready, device_.create_event());
   PLIMSOLL_RETURN_IF_ERROR(stream_.record(*ready));
   if (by_streams_ && space == MemorySpace::host) {
@@ -38,8 +43,7 @@ Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64
     events_.push_back(ended);
     PLIMSOLL_RETURN_IF_ERROR(engine.issue(bytes, [&]() -> Status {
       PLIMSOLL_RETURN_IF_ERROR(copies->wait(*ready));
-      PLIMSOLL_RETURN_IF_ERROR(out ? block->store(offset, near, bytes, *copies)
-                                   : block->load(offset, near, bytes, *copies));
+      PLIMSOLL_RETURN_IF_ERROR(move(*copies));
       return copies->record(*ended);
     }));
     open_.push_back({key, &engine, nullptr, std::move(ended)});
@@ -47,8 +51,7 @@ Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64
   }
   auto transfer = engine.enqueue(bytes, [=](device::Stream& stream) -> Status {
     PLIMSOLL_RETURN_IF_ERROR(stream.wait(*ready));
-    return out ? block->store(offset, near, bytes, stream)
-               : block->load(offset, near, bytes, stream);
+    return move(stream);
   });
   open_.push_back({key, &engine, std::move(transfer)});
   return ok_status();

@@ -26,7 +26,7 @@ Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& 
 // Those to and from host memory are a stream's own, one for each direction, where `by_streams` says
 // so: the run's stream waits for them by events, and the run's thread for nothing, so that the
 // device goes on as soon as they have ended. Others are their engines', whose threads the run's
-// thread waits for.
+// thread waits for; synchronous ones the run's stream makes itself, and nobody waits for them.
 class Transfers {
  public:
   Transfers(device::Device& device, device::Stream& stream, const memory::Tiers& tiers,
@@ -37,9 +37,9 @@ class Transfers {
   Transfers& operator=(const Transfers&) = delete;
 
   // Starts a transfer between `near` in device memory and `offset` of the tier's block, after what
-  // the stream has been given so far. `key` names it until the wait.
+  // the stream has been given so far. `key` names it until the wait; a synchronous one has none.
   Status start(const void* key, bool out, MemorySpace tier, std::int64_t offset, void* near,
-               std::int64_t bytes);
+               std::int64_t bytes, bool synchronous);
   // What the stream is given from here on comes after it; what came of it, where its engine moved
   // it. `seconds` and `started` (where not null) get its time on the engine and when that began;
   // both are of the engine's transfers alone.

@@ -106,6 +106,7 @@ struct SlicedState {
   BufferId window;
   std::int64_t slices = 0, slice_bytes = 0;
   std::int64_t rounds = 0, first = 0, step = 0;
+  bool synchronous = false;  // its transfers (Step::synchronous)
 
   // Where the slices lie on their tier, and what that takes.
   std::int64_t stride() const { return aligned_bytes(slice_bytes); }
@@ -132,6 +133,8 @@ struct Step {
   int leaf = 0;
   Codec codec;      // encode: inputs[0] plain -> outputs[0] encoded; decode: back
   StepId transfer;  // swap_wait: the swap_out or swap_in
+  // swap_out, swap_in: whoever runs the steps makes the copy, which is over when the step is.
+  bool synchronous = false;
   // compute, recompute: which inputs are read as they were encoded, and what the outputs behind
   // those of the result hold. A result that is stored so may have no output itself (-1).
   Coding coding;

@@ -55,20 +55,32 @@ struct Tier {
   // Seconds that compute steps lose to a second of transfer: 0 for engines of their own, more where
   // a copy takes a processor from them.
   double compute_share = 0;
+  // Of copies that the kernels' own threads make between two kernels, which nobody waits for; 0:
+  // there are none such. A transfer is one where that takes less of the kernels' time
+  // (problem/timeline.h).
+  double synchronous_out_bytes_per_second = 0, synchronous_in_bytes_per_second = 0;
   bool operator==(const Tier&) const = default;
 };
 
-// A direction of a tier's link, which is an engine of its own. In pairs, in the order of the tiers.
+// A way of bytes to a tier or back: its link, each direction of which is an engine of its own, or
+// the kernels' own threads. In pairs, in the order of the tiers.
 enum class Link : std::uint8_t {
 #define PLIMSOLL_TIER(tier, ...) tier##_out, tier##_in,
 #include "runtime/base/memory_spaces.def"
 #undef PLIMSOLL_TIER
+#define PLIMSOLL_TIER(tier, ...) tier##_synchronous_out, tier##_synchronous_in,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
 };
-inline constexpr int kLinks = 2 * static_cast<int>(kTiers.size());
-constexpr Link link_of(MemorySpace tier, bool out) {
-  return static_cast<Link>(2 * tier_index(tier) + (out ? 0 : 1));
+inline constexpr int kEngines = 2 * static_cast<int>(kTiers.size());
+inline constexpr int kLinks = 2 * kEngines;
+constexpr Link link_of(MemorySpace tier, bool out, bool synchronous = false) {
+  return static_cast<Link>((synchronous ? kEngines : 0) + 2 * tier_index(tier) + (out ? 0 : 1));
 }
 static_assert(link_of(MemorySpace::disk, false) == Link::disk_in);
+static_assert(link_of(MemorySpace::disk, false, true) == Link::disk_synchronous_in);
+// That way's speed.
+double& bytes_per_second(Tier& tier, bool out, bool synchronous);
 
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {

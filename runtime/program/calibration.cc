@@ -95,8 +95,12 @@ planner::Roofline built_in_speeds(const device::Device& device) {
 }
 
 void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine) {
-  const memory::LinkSpeed link{machine.link_out_bytes_per_second, machine.link_in_bytes_per_second,
-                               machine.link_latency_seconds, machine.link_compute_share};
+  const memory::LinkSpeed link{machine.link_out_bytes_per_second,
+                               machine.link_in_bytes_per_second,
+                               machine.link_latency_seconds,
+                               machine.link_compute_share,
+                               machine.link_synchronous_out_bytes_per_second,
+                               machine.link_synchronous_in_bytes_per_second};
   for (const MemorySpace tier : kTiers) {
     if (tiers[tier] == nullptr) continue;
     const bool is_table = machine == built_in_speeds(*tiers[tier]->device());

@@ -12,6 +12,8 @@ planner::Tier describe(memory::Tier& tier) {
     described.in_bytes_per_second = speed->in_bytes_per_second;
     described.latency_seconds = speed->latency_seconds;
     described.compute_share = speed->compute_share;
+    described.synchronous_out_bytes_per_second = speed->synchronous_out_bytes_per_second;
+    described.synchronous_in_bytes_per_second = speed->synchronous_in_bytes_per_second;
   }
   return described;
 }

@@ -386,6 +386,17 @@ class Bench {
     speeds.link_out_bytes_per_second = rounded(static_cast<double>(bytes) / out);
     speeds.link_in_bytes_per_second = rounded(static_cast<double>(bytes) / in);
     speeds.link_compute_share = std::clamp((lost + lost_out) / (busy + busy_out), 0.05, 1.0);
+    if (device_->properties().copy_compute_share > 0) {
+      const auto synchronous = [&](bool out) -> Result<double> {
+        PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, fastest([&] {
+                                    return out ? far->store(0, near, bytes, *stream_)
+                                               : far->load(0, near, bytes, *stream_);
+                                  }));
+        return rounded(static_cast<double>(bytes) / std::max(seconds, 1e-9));
+      };
+      PLIMSOLL_ASSIGN_OR_RETURN(speeds.link_synchronous_out_bytes_per_second, synchronous(true));
+      PLIMSOLL_ASSIGN_OR_RETURN(speeds.link_synchronous_in_bytes_per_second, synchronous(false));
+    }
     // A transfer of next to nothing still wakes a thread up, at the kernels' expense.
     constexpr int kTransfers = 8, kTurns = 6;  // short turns: some of them are undisturbed
     const auto turn = [&](bool transfers) -> Result<double> {

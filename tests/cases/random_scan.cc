@@ -142,9 +142,11 @@ class Writer {
                               id, array_, size_, a);
           break;
         case 7:
-          // Of the round.
+          // Of the round, by no more than 1: the last bits of what a loop makes bigger in each
+          // round would become the first.
           text += fmt::format(
-              "  {0}r = f32[] convert(i)\n  {0}b = {1} broadcast({0}r), dimensions={{}}\n"
+              "  {0}i = f32[] convert(i)\n  {0}r = f32[] cosine({0}i)\n  {0}b = {1} "
+              "broadcast({0}r), dimensions={{}}\n"
               "  {0}s = {1} multiply({0}b, {2})\n  {0} = {1} tanh({0}s)\n",
               id, array_, a);
           break;

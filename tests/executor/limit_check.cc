@@ -31,7 +31,7 @@ struct LimitedRun {
   planner::StepCounts counts;
   double predicted_seconds = 0;
   executor::ProgramForm form;
-  bool slices = false;
+  bool slices = false, synchronous = false;
   int joint_launches = 0, beside = 0;
 };
 
@@ -79,7 +79,12 @@ std::shared_ptr<memory::Tiers> make_tiers(const std::shared_ptr<device::Device>&
   auto tiers = std::make_shared<memory::Tiers>();
   if (options.host_bytes > 0) {
     tiers->host = memory::HostTier::create(device, options.host_bytes);
-    tiers->host->set_speed({20e9, 20e9, 5e-6});
+    memory::LinkSpeed speed{20e9, 20e9, 5e-6};
+    if (options.synchronous) {
+      speed.compute_share = 0.5;
+      speed.synchronous_out_bytes_per_second = speed.synchronous_in_bytes_per_second = 10e9;
+    }
+    tiers->host->set_speed(speed);
   }
   if (options.disk_bytes > 0) {
     const auto folder = std::filesystem::temp_directory_path().string();
@@ -172,7 +177,13 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program, Arguments argum
   }
   run.peak_bytes = plan.peak_bytes;
   run.counts = plan.counts;
-  for (const planner::Step& step : plan.steps) run.slices = run.slices || !step.sliced.empty();
+  for (const planner::Step& step : plan.steps) {
+    run.slices = run.slices || !step.sliced.empty();
+    run.synchronous = run.synchronous || step.synchronous;
+    for (const planner::SlicedState& state : step.sliced) {
+      run.synchronous = run.synchronous || state.synchronous;
+    }
+  }
   run.predicted_seconds = plan.predicted_seconds;
   run.form = (*executable)->program().form();
   // The plan counts every constant of the module; the run holds those that are used.
@@ -293,6 +304,7 @@ std::string check_limits_together(const ir::Module& module, Arguments arguments,
       report->encoding_kernels += run.counts.fused_encode;
       report->decoding_kernels += run.counts.fused_decode;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
+      if (run.synchronous) ++report->synchronous_plans;
       if (run.slices) ++report->slicing_plans;
       if (run.counts.upload > 0) ++report->streaming_plans;
       report->joint_launches += run.joint_launches;

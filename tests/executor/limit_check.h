@@ -20,9 +20,10 @@ struct LimitCheck {
   int encoding_plans = 0, swapping_plans = 0;
   std::int64_t encoding_kernels = 0, decoding_kernels = 0;  // results and inputs coded inside
   int joint_launches = 0;                                   // of several kernels, of all plans
-  int beside = 0;           // collectives that go on while others run, of all plans
-  int streaming_plans = 0;  // with constants that come when they are needed
-  int slicing_plans = 0;    // with residuals of loops on other tiers, slice by slice
+  int beside = 0;             // collectives that go on while others run, of all plans
+  int streaming_plans = 0;    // with constants that come when they are needed
+  int synchronous_plans = 0;  // with such copies
+  int slicing_plans = 0;      // with residuals of loops on other tiers, slice by slice
   std::int64_t floor_bytes = 0, peak_bytes = 0;
 };
 
@@ -32,6 +33,7 @@ struct LimitOptions {
   bool excess_precision = false;  // among the passes
   planner::Remedies remedies;
   std::int64_t host_bytes = 0, disk_bytes = 0;
+  bool synchronous = false;  // small copies to and from the host by the kernels' threads
 };
 
 // Runs `module` (optimized or as written) without a limit, at its floor, at `limits` further limits

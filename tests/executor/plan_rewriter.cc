@@ -172,9 +172,10 @@ class Rewriter {
       const BufferId far = add_buffer(tier, bytes, source, leaf);
       const BufferId back = add_buffer(Placement::arena, bytes, source, leaf);
       const StepId left = between(first, last), start = between(left, last);
-      const int out = insert(first, {StepKind::swap_out, now, far, source, leaf, {}});
+      const bool synchronous = options_.synchronous && tier == Placement::host;
+      const int out = insert(first, {StepKind::swap_out, now, far, source, leaf, {}, synchronous});
       insert_wait(left, out);
-      const int in = insert(start, {StepKind::swap_in, far, back, source, leaf, {}});
+      const int in = insert(start, {StepKind::swap_in, far, back, source, leaf, {}, synchronous});
       insert_wait(last, in);
       buffer(now).pinned = buffer(back).pinned = true;
       now = back;
@@ -218,6 +219,7 @@ class Rewriter {
     const ir::Instruction* source;
     int leaf;
     Codec codec;
+    bool synchronous = false;
   };
   int insert(StepId at, const Move& what) {
     Insertion made;
@@ -225,6 +227,7 @@ class Rewriter {
     made.step.instruction = what.source;
     made.step.leaf = what.leaf;
     made.step.codec = what.codec;
+    made.step.synchronous = what.synchronous;
     made.step.inputs = {what.from};
     made.step.outputs = {what.to};
     made.number = insertions_++;

@@ -10,6 +10,7 @@ namespace plimsoll::testing {
 struct RewriteOptions {
   double share = 0.5;  // of the intervals that could be taken
   bool compress = true, host = true, disk = true;
+  bool synchronous = false;  // copies to and from the host by the threads of kernels
 };
 
 // `plan` with some of its values encoded, or swapped out, between two of their uses, drawn from

@@ -64,6 +64,7 @@ LimitOptions limits_of(std::uint64_t seed) {
   options.remedies.swap = kind >= 2;
   options.remedies.recompute = kind == 0 || seed / 32 % 2 == 0;
   if (kind >= 2) options.host_bytes = seed % 5 == 0 ? 64 << 10 : 64 << 20;
+  options.synchronous = seed / 3 % 2 == 0;
   if (kind == 3) options.disk_bytes = 64 << 20;
   return options;
 }
@@ -239,6 +240,7 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   totals.encoding_kernels += report.encoding_kernels;
   totals.decoding_kernels += report.decoding_kernels;
   totals.swapping_plans += report.swapping_plans;
+  totals.synchronous_plans += report.synchronous_plans;
   totals.slicing_plans += report.slicing_plans;
   totals.streaming_plans += report.streaming_plans;
   totals.joint_launches += report.joint_launches;

@@ -14,7 +14,7 @@ namespace plimsoll::testing {
 struct RandomProgramTotals {
   std::int64_t instructions = 0, limits = 0, recomputing_plans = 0;
   std::int64_t encoding_plans = 0, encoding_kernels = 0, decoding_kernels = 0, swapping_plans = 0,
-               slicing_plans = 0, streaming_plans = 0;
+               synchronous_plans = 0, slicing_plans = 0, streaming_plans = 0;
   std::int64_t joint_launches = 0;
   std::int64_t beside = 0;
   double floor_share = 0;  // sum over programs of floor / unlimited peak

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed, "
-      "%lld encoded, %lld swapped, %lld with residuals by slice, "
+      "%lld encoded, %lld swapped, %lld by the kernels' threads, %lld with residuals by slice, "
       "%lld with constants that come when they are needed; %lld results encoded and %lld "
       "inputs "
       "decoded inside kernels; %lld joint launches, %lld collectives beside kernels), mean floor "
@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(done), static_cast<long long>(totals.instructions),
       static_cast<long long>(totals.limits), static_cast<long long>(totals.recomputing_plans),
       static_cast<long long>(totals.encoding_plans), static_cast<long long>(totals.swapping_plans),
+      static_cast<long long>(totals.synchronous_plans),
       static_cast<long long>(totals.slicing_plans), static_cast<long long>(totals.streaming_plans),
       static_cast<long long>(totals.encoding_kernels),
       static_cast<long long>(totals.decoding_kernels),

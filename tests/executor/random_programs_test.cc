@@ -37,6 +37,17 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
   }
 }
 
+// By the kernels' threads, of loops' residuals slice by slice, too.
+TEST(RandomProgram, SwapsSynchronously) {
+  auto provider = create_provider();
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
+  testing::RandomProgramTotals totals;
+  for (const std::uint64_t seed : {6, 19, 30}) {
+    EXPECT_EQ(testing::check_random_program(seed, **provider, 3, totals), "") << "seed " << seed;
+  }
+  EXPECT_GT(totals.synchronous_plans, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kProgramShards));
 
 // What is swapped out at its floor has 64 KiB live at most, for which a packing takes 69,952 bytes.

@@ -187,6 +187,34 @@ TEST(Tiers, AllKindsOfStepsRunInLoopsToo) {
   }
 }
 
+TEST(Tiers, SynchronousCopiesNeedNoEngine) {
+  const Case made = program_case();
+  testing::RewriteOptions on_host;
+  on_host.share = 1;
+  on_host.disk = false;
+  on_host.synchronous = true;
+  const auto executable = executable_of(made, testing::rewrite_plan(*made.plan, 1, on_host));
+  ASSERT_NE(executable, nullptr);
+  executable->enable_profile(true);
+  const auto budget = budget_with_tiers();
+  for (int run = 0; run < 3; ++run) {
+    const auto result = executor::run_on_host(*executable, *budget, made.arguments);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_TRUE(*result == made.expected);
+  }
+  std::int64_t launches = 0;
+  for (const executor::Measurement& entry : executable->measurements()) {
+    if (entry.kind != StepKind::swap_out && entry.kind != StepKind::swap_in) continue;
+    EXPECT_TRUE(entry.synchronous);
+    EXPECT_EQ(entry.transfer_seconds, 0);
+    launches += entry.launches;
+  }
+  const auto host = budget->tiers().host->statistics();
+  EXPECT_GT(launches, 0);
+  EXPECT_EQ(launches, host.out.transfers + host.in.transfers);
+  EXPECT_EQ(host.out.busy_seconds + host.in.busy_seconds, 0);
+}
+
 TEST(Tiers, AProfileTellsWaitingFromMoving) {
   const Case made = program_case();
   testing::RewriteOptions everything;

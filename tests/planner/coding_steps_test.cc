@@ -197,8 +197,8 @@ TEST(FusedDecode, CostsAtLeastTheBound) {
     form.value = v;
     form.codec = {CodecKind::bit_mask};
     form.bytes = substitute.bytes;
-    form.out_seconds = substitute.seconds_once;
-    form.in_seconds = substitute.seconds_each;
+    form.encode_seconds = substitute.seconds_once;
+    form.decode_seconds = substitute.seconds_each;
     form.fused_readers = fused_readers;
     const auto first = rng() % uses.size();
     Choice choice = choose_form(problem, form, uses[first]);

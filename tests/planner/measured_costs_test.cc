@@ -203,6 +203,23 @@ TEST_F(MeasuredCostsTest, ALinksLatencyIsNotItsRate) {
   EXPECT_DOUBLE_EQ(options.host.in_bytes_per_second, 2e9);
 }
 
+TEST_F(MeasuredCostsTest, SynchronousCopiesHaveSpeedsOfTheirOwn) {
+  PlanOptions options;
+  options.host = {1 << 30, 10e9, 10e9, 5e-6, 0.5, 20e9, 20e9};
+  costs_->assume_tiers(options);
+  for (int run = 0; run < 2; ++run) {
+    costs_->record_transfer(Link::host_synchronous_out, 40e3, 2e-6);  // as assumed
+    costs_->record_transfer(Link::host_synchronous_in, 40e3, 8e-6);
+    costs_->finish_run();
+  }
+  EXPECT_NEAR(costs_->drift(), 6.0 / 4, 1e-9);
+  ASSERT_TRUE(costs_->update(0.25));
+  costs_->apply_links(options);
+  EXPECT_DOUBLE_EQ(options.host.synchronous_out_bytes_per_second, 20e9);
+  EXPECT_DOUBLE_EQ(options.host.synchronous_in_bytes_per_second, 5e9);
+  EXPECT_DOUBLE_EQ(options.host.in_bytes_per_second, 10e9);
+}
+
 TEST_F(MeasuredCostsTest, PlansArePricedByWhatNoModelInForceKnows) {
   const auto plan = make_plan(*module_, costs_->model(), {});
   ASSERT_TRUE(plan.ok());

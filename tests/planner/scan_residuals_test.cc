@@ -195,6 +195,11 @@ TEST(SlicedSeconds, AreThoseOfTheLongestPartAndTheOthersOnce) {
   loop = {};
   add_transfers(loop, state, MemorySpace::disk, tiers);
   EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * (5 + 1) + 2);
+  tiers.disk.synchronous_out_bytes_per_second = 200;
+  state.synchronous = true;
+  loop = {};
+  add_transfers(loop, state, MemorySpace::disk, tiers);
+  EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * (5 + 0.5));
 }
 
 }  // namespace

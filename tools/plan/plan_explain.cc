@@ -80,7 +80,7 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
   }
   for (const planner::Form& form : forms) {
     if (form.value != v) continue;
-    Price price{value.leaf, "", "", form.out_seconds + form.in_seconds, form.bytes};
+    Price price{value.leaf, "", "", form.encode_seconds + form.decode_seconds, form.bytes};
     switch (form.kind) {
       case planner::RemedyKind::compress:
         price.remedy = "compress";
@@ -89,8 +89,13 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
         break;
       default:
         price.remedy = "swap";
-        price.detail = std::string(tier_info(space_of(form.kind)).name) +
-                       ", nothing where the interval is longer";
+        price.detail = std::string(tier_info(space_of(form.kind)).name);
+        for (const planner::TransferTime& time : {form.out, form.in}) {
+          price.seconds += time.synchronous ? time.taken_seconds : time.engine_seconds;
+        }
+        price.detail += form.out.synchronous && form.in.synchronous
+                            ? ", by the kernels' threads"
+                            : ", nothing where the interval is longer";
         break;
     }
     facts.prices.push_back(std::move(price));

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 
 // Copies of at least this many bytes are shared between threads.
-constexpr std::int64_t kParallelCopy = std::int64_t{1} << 20;
+constexpr std::int64_t kParallelCopy = std::int64_t{1} << 16;
 
 // Work is done when the call that enqueues it returns, so every event has already happened, at the
 // time that the clock says when it is recorded.

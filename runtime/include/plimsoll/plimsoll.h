@@ -315,8 +315,8 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // copied, to another tier (their bytes, and what they take there) or encoded, and restored, so
 // far); with profiling on, also kernels[{name, origin, launches,
 // recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
-// `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
-// this context.
+// `seconds` is what the run waited, and all of one that its own threads made). Waits for what runs.
+// The text lives until the next call with this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);

@@ -7,20 +7,7 @@
 namespace plimsoll::memory {
 namespace {
 
-// Pieces small enough that a copy stays on the engine's thread and leaves the pool to kernels.
-constexpr std::int64_t kPiece = std::int64_t{1} << 20;
-
 constexpr std::int64_t kMeasuredBytes = std::int64_t{64} << 20;
-
-Status copy(void* to, const void* from, std::int64_t bytes, device::CopyKind kind,
-            device::Stream& stream) {
-  for (std::int64_t at = 0; at < bytes; at += kPiece) {
-    PLIMSOLL_RETURN_IF_ERROR(stream.copy(static_cast<std::byte*>(to) + at,
-                                         static_cast<const std::byte*>(from) + at,
-                                         std::min(kPiece, bytes - at), kind));
-  }
-  return ok_status();
-}
 
 }  // namespace
 
@@ -37,10 +24,10 @@ class HostTier::Block final : public TierBlock {
   }
   Status store(std::int64_t offset, const void* from, std::int64_t bytes,
                device::Stream& stream) override {
-    return copy(data_ + offset, from, bytes, device::CopyKind::device_to_host, stream);
+    return stream.copy(data_ + offset, from, bytes, device::CopyKind::device_to_host);
   }
   Status load(std::int64_t offset, void* to, std::int64_t bytes, device::Stream& stream) override {
-    return copy(to, data_ + offset, bytes, device::CopyKind::host_to_device, stream);
+    return stream.copy(to, data_ + offset, bytes, device::CopyKind::host_to_device);
   }
 
  private:

@@ -176,7 +176,12 @@ Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_
   const auto rate = [&](double total) {
     return rounded(static_cast<double>(bytes) / std::max(total - latency, 1e-9));
   };
-  return LinkSpeed{rate(out), rate(in), rounded(latency), device.properties().copy_compute_share};
+  return LinkSpeed{
+      .out_bytes_per_second = rate(out),
+      .in_bytes_per_second = rate(in),
+      .latency_seconds = rounded(latency),
+      .compute_share = device.properties().copy_compute_share,
+  };
 }
 
 }  // namespace plimsoll::memory

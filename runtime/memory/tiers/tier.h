@@ -20,6 +20,8 @@ struct LinkSpeed {
   double out_bytes_per_second = 0, in_bytes_per_second = 0;
   double latency_seconds = 0;  // per transfer
   double compute_share = 0;    // what compute steps lose to it, per second of transfer
+  // Of copies that the kernels' own threads make meanwhile; 0: there are none such.
+  double synchronous_out_bytes_per_second = 0, synchronous_in_bytes_per_second = 0;
 };
 
 struct TierStatistics {

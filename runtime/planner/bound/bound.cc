@@ -152,11 +152,11 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
   for (const Form& form : find_forms(problem, options)) {
     // Transfers may be hidden behind other work.
     const bool swap = form.kind != RemedyKind::compress;
-    const double once = swap || form.fused_encode ? 0 : form.out_seconds;
+    const double once = swap || form.fused_encode ? 0 : form.encode_seconds;
     substitutes.push_back({form.value,
                            swap ? 0 : form.bytes,
                            once,
-                           swap ? 0 : form.in_seconds,
+                           swap ? 0 : form.decode_seconds,
                            form.first_return,
                            {}});
     if (form.fused_encode) {

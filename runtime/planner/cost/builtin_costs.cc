@@ -39,11 +39,10 @@ class Pricer {
         const MemorySpace where = space_of(stored.placement);
         const Tier& tier = options_[where];
         double& engine = free[at(engine_of(where, out))];
-        const double seconds = transfer_seconds(
-            tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
-        engine = std::max(now, engine) + seconds;
-        end[t] = engine;
-        now += tier.compute_share * seconds;
+        const TransferTime time = time_transfer(tier, stored.bytes, out, step.synchronous);
+        if (!step.synchronous) engine = std::max(now, engine) + time.engine_seconds;
+        now += time.taken_seconds;
+        end[t] = step.synchronous ? now : engine;
         continue;
       }
       if (step.kind == StepKind::swap_wait) {

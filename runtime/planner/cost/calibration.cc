@@ -13,7 +13,7 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::string_view kVersion = "plimsoll calibration 5";
+constexpr std::string_view kVersion = "plimsoll calibration 6";
 
 enum class Better : std::uint8_t { more, less };
 
@@ -45,6 +45,10 @@ std::vector<Number> numbers_of(Roofline& roofline) {
                   {"link_in_bytes_per_second", &roofline.link_in_bytes_per_second, Better::more},
                   {"link_latency_seconds", &roofline.link_latency_seconds, Better::less},
                   {"link_compute_share", &roofline.link_compute_share, Better::less, kMayBeZero},
+                  {"link_synchronous_out_bytes_per_second",
+                   &roofline.link_synchronous_out_bytes_per_second, Better::more, kMayBeZero},
+                  {"link_synchronous_in_bytes_per_second",
+                   &roofline.link_synchronous_in_bytes_per_second, Better::more, kMayBeZero},
                   {"cache.bytes", &cache.bytes, Better::more, kMayBeZero},
                   {"cache.streaming_seconds", &cache.streaming_seconds, Better::less, kMayBeZero},
                   {"cache.computing_seconds", &cache.computing_seconds, Better::less, kMayBeZero},

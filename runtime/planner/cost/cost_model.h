@@ -69,6 +69,8 @@ struct Roofline {
   double link_latency_seconds = 10e-6;
   // Seconds that compute steps lose to a second of transfer (Tier::compute_share).
   double link_compute_share = 0;
+  // Of copies by the kernels' own threads (Tier::synchronous_out_bytes_per_second); 0: none.
+  double link_synchronous_out_bytes_per_second = 0, link_synchronous_in_bytes_per_second = 0;
   CacheSpeeds cache;
   // Of participants that are threads of one process, unless a communicator says better.
   CollectiveSpeeds collectives;

@@ -182,23 +182,31 @@ void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
 void MeasuredCosts::assume_tiers(const PerTier<Tier>& tiers) {
   const std::lock_guard lock(mutex_);
   for (const MemorySpace tier : kTiers) {
-    on(link_of(tier, true)).assumed_rate = tiers[tier].out_bytes_per_second;
-    on(link_of(tier, false)).assumed_rate = tiers[tier].in_bytes_per_second;
+    Tier of = tiers[tier];
     for (const bool out : {false, true}) {
-      on(link_of(tier, out)).latency = tiers[tier].latency_seconds;
+      for (const bool synchronous : {false, true}) {
+        Transfers& sum = on(link_of(tier, out, synchronous));
+        sum.assumed_rate = bytes_per_second(of, out, synchronous);
+        sum.latency = synchronous ? 0 : of.latency_seconds;
+      }
     }
   }
 }
 
 void MeasuredCosts::apply_links(PlanOptions& options) const {
   const std::lock_guard lock(mutex_);
-  const auto apply = [&](Link link, double& rate) {
-    const double measured = links_[at(link)].published_rate;
-    if (measured > 0) rate = measured;
-  };
+  set_rates(options, [](const Transfers& sum) { return sum.published_rate; });
+}
+
+template <typename RateOf>
+void MeasuredCosts::set_rates(PlanOptions& options, RateOf&& rate_of) const {
   for (const MemorySpace tier : kTiers) {
-    apply(link_of(tier, true), options[tier].out_bytes_per_second);
-    apply(link_of(tier, false), options[tier].in_bytes_per_second);
+    for (const bool out : {false, true}) {
+      for (const bool synchronous : {false, true}) {
+        const double rate = rate_of(links_[at(link_of(tier, out, synchronous))]);
+        if (rate > 0) bytes_per_second(options[tier], out, synchronous) = rate;
+      }
+    }
   }
 }
 
@@ -279,14 +287,7 @@ double MeasuredCosts::seconds_of(const Plan& plan, const PlanOptions& options) c
   std::unique_ptr<const CostModel> model;
   {
     const std::lock_guard lock(mutex_);
-    const auto apply = [&](Link link, double& rate) {
-      const Transfers& sum = links_[at(link)];
-      if (sum.seconds > 0) rate = sum.rate();
-    };
-    for (const MemorySpace tier : kTiers) {
-      apply(link_of(tier, true), measured[tier].out_bytes_per_second);
-      apply(link_of(tier, false), measured[tier].in_bytes_per_second);
-    }
+    set_rates(measured, [](const Transfers& sum) { return sum.seconds > 0 ? sum.rate() : 0.0; });
     model = std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), 0);
   }
   Plan priced = plan;

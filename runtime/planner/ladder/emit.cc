@@ -181,6 +181,7 @@ class Emitter {
     step.instruction = what.instruction;
     if (what.codec.kind != CodecKind::none || what.engine >= 0) step.leaf = what.leaf;
     step.codec = what.codec;
+    step.synchronous = what.synchronous;
     if (what.kind == StepKind::upload) step.inputs.push_back(in_host_memory(op));
     for (const ValueId v : problem_.inputs[op]) step.inputs.push_back(read(v));
     const std::span<const char> dies(liveness_.dies.data() + liveness_.first_read[t],

@@ -61,6 +61,7 @@ struct Op {
   OpId transfer;            // swap_wait: the swap_out or swap_in it waits for
   double seconds = 0;  // the callees' part excluded; of a transfer: how long it keeps its engine
   double taken_seconds = 0;  // of a transfer: what compute steps lose to it
+  bool synchronous = false;  // of a transfer (timeline.h)
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
@@ -122,7 +123,7 @@ struct SlicedLoop {
   std::int64_t rounds = 0;
   // Per round: how long its transfers keep each of the engines (timeline.h), and what compute steps
   // lose to them.
-  std::array<double, kLinks> engine_seconds{};
+  std::array<double, kEngines> engine_seconds{};
   double taken_seconds = 0;
   double lost_seconds = 0;  // of the whole loop, besides
 };

@@ -8,12 +8,38 @@
 // in the order in which they are started, beside the compute steps. Example: a copy out of 10 ms is
 // started at 2 ms and waited for at 9 ms. Its engine is free: it ends at 12 ms, and the wait stalls
 // 3 ms. Had another copy been under way on that engine until 5 ms, it would end at 15 ms and the
-// wait would stall 6 ms.
+// wait would stall 6 ms. A synchronous copy of 4 ms that is started at 2 ms is over at 6 ms, when
+// the next step begins; its wait is none.
 
 namespace plimsoll::planner {
 
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second) {
   return tier.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+}
+
+TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out, bool synchronous) {
+  const auto size = static_cast<double>(bytes);
+  if (synchronous) {
+    const double rate =
+        out ? tier.synchronous_out_bytes_per_second : tier.synchronous_in_bytes_per_second;
+    return {0, rate > 0 ? size / rate : 0, true};
+  }
+  const double rate = out ? tier.out_bytes_per_second : tier.in_bytes_per_second;
+  const double seconds = transfer_seconds(tier, bytes, rate);
+  return {seconds, tier.compute_share * seconds, false};
+}
+
+// What an engine's thread takes from kernels was measured beside one that is always busy: kernels
+// also wait for copies, and for a piece of theirs whose processor has another thread, which is why
+// a synchronous copy may take somewhat more.
+TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out) {
+  constexpr double kAtMost = 1.5;
+  const TransferTime beside = time_transfer(tier, bytes, out, false);
+  const bool has_both =
+      tier.synchronous_out_bytes_per_second > 0 && tier.synchronous_in_bytes_per_second > 0;
+  if (!has_both) return beside;
+  const TransferTime alone = time_transfer(tier, bytes, out, true);
+  return alone.taken_seconds <= kAtMost * beside.taken_seconds ? alone : beside;
 }
 
 double upload_seconds(std::int64_t bytes, const Tier& host) {
@@ -38,12 +64,10 @@ double sliced_seconds(const SlicedLoop& loop, double callee_seconds) {
 
 void add_transfers(SlicedLoop& loop, const SlicedState& state, MemorySpace where,
                    const PerTier<Tier>& tiers) {
-  const Tier& tier = tiers[where];
-  const double seconds = transfer_seconds(
-      tier, state.slice_bytes, state.writes ? tier.out_bytes_per_second : tier.in_bytes_per_second);
-  const int engine = engine_of(where, state.writes);
-  loop.engine_seconds[at(engine)] += seconds;
-  loop.taken_seconds += tier.compute_share * seconds;
+  const TransferTime time =
+      time_transfer(tiers[where], state.slice_bytes, state.writes, state.synchronous);
+  loop.engine_seconds[at(engine_of(where, state.writes))] += time.engine_seconds;
+  loop.taken_seconds += time.taken_seconds;
   loop.rounds = std::max(loop.rounds, state.rounds);
 }
 
@@ -59,7 +83,10 @@ Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
     const OpId op = schedule[t];
     const Op& what = problem.ops[op];
     line.start[t] = now;
-    if (what.engine >= 0) {
+    if (what.synchronous) {
+      now += what.taken_seconds;
+      end[op] = line.transfer_end[t] = now;
+    } else if (what.engine >= 0) {
       double& engine = free[at(what.engine)];
       engine = std::max(now, engine) + what.seconds;
       end[op] = engine;

@@ -11,13 +11,22 @@ namespace plimsoll::planner {
 
 // The transfer engines: each does one transfer at a time, in the order in which they are started,
 // beside the compute steps.
-inline constexpr int kEngines = kLinks;
 constexpr std::int8_t engine_of(MemorySpace tier, bool out) {
   return static_cast<std::int8_t>(link_of(tier, out));
 }
 
 // How long a transfer keeps its engine.
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
+
+// What a transfer takes: of its engine, and of the compute steps. A synchronous one is made by
+// their own threads when it is started, and is over then: it keeps no engine.
+struct TransferTime {
+  double engine_seconds = 0, taken_seconds = 0;
+  bool synchronous = false;
+};
+TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out, bool synchronous);
+// By the way that had better be taken.
+TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out);
 
 // How long the upload of a constant or parameter, and the download of a result, take: a copy that
 // steps wait for, over the link of `host`.

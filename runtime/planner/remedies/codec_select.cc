@@ -177,8 +177,8 @@ class Selection {
       const bool fused =
           style_.fuse_coding && reads_fused(problem_.ops[interval.ready], form.fused_readers);
       const bool decodes = !fused || is_decoded_after(interval, form);
-      const double out = style_.fuse_coding && form.fused_encode ? 0 : form.out_seconds;
-      Way way{out + (decodes ? form.in_seconds : 0), v.bytes - form.bytes, &form,
+      const double out = style_.fuse_coding && form.fused_encode ? 0 : form.encode_seconds;
+      Way way{out + (decodes ? form.decode_seconds : 0), v.bytes - form.bytes, &form,
               fused ? interval.ready : interval.last};
       if (v.hint == Hint::compress) way.seconds *= kHinted;
       if (way.bytes <= 0) continue;

@@ -8,11 +8,13 @@
 
 namespace plimsoll::planner {
 
-// The time of one transfer engine: which stretches of it are taken.
+// The time of one transfer engine: which stretches of it are taken. What takes no time of it, as a
+// synchronous copy, fits anywhere.
 class EngineSlots {
  public:
   // Start of the first free stretch of `seconds` that does not begin before `from`.
   double first_fit(double from, double seconds) const {
+    if (seconds == 0) return from;
     double at = from;
     auto it = taken_.upper_bound(from);
     if (it != taken_.begin()) at = std::max(at, std::prev(it)->second);
@@ -24,6 +26,7 @@ class EngineSlots {
   // is none after `from`.
   double last_fit(double from, double until, double seconds) const {
     double end = until;
+    if (seconds == 0) return end >= from ? end : -std::numeric_limits<double>::infinity();
     auto it = taken_.lower_bound(until);
     while (it != taken_.begin()) {
       --it;
@@ -33,7 +36,9 @@ class EngineSlots {
     return end - seconds >= from ? end - seconds : -std::numeric_limits<double>::infinity();
   }
 
-  void take(double from, double seconds) { taken_[from] = from + seconds; }
+  void take(double from, double seconds) {
+    if (seconds > 0) taken_[from] = from + seconds;
+  }
   void give_back(double from) { taken_.erase(from); }
 
  private:

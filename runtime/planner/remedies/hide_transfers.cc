@@ -61,7 +61,8 @@ class Mover {
       const OpId op = schedule_[at(t)];
       const Op& what = problem_.ops[op];
       if (what.kind == kind) started[op] = t;
-      if (what.transfer >= 0 && problem_.ops[what.transfer].kind == kind) {
+      if (what.transfer < 0 || problem_.ops[what.transfer].synchronous) continue;
+      if (problem_.ops[what.transfer].kind == kind) {
         copies.push_back({started[what.transfer], t, problem_.ops[what.transfer].seconds});
       }
     }

@@ -72,8 +72,9 @@ std::vector<std::int64_t> bytes_in_tiers(std::span<const double> seconds,
     double bytes = 0;
     for (const MemorySpace where : kTiers) {
       const Tier& tier = tiers[where];
-      bytes += std::max(0.0, std::min({(gone + more_seconds) * tier.out_bytes_per_second,
-                                       (left + more_seconds) * tier.in_bytes_per_second,
+      const double out = std::max(tier.out_bytes_per_second, tier.synchronous_out_bytes_per_second);
+      const double in = std::max(tier.in_bytes_per_second, tier.synchronous_in_bytes_per_second);
+      bytes += std::max(0.0, std::min({(gone + more_seconds) * out, (left + more_seconds) * in,
                                        static_cast<double>(tier.bytes)}));
     }
     result.push_back(static_cast<std::int64_t>(std::ceil(bytes)));

@@ -12,6 +12,7 @@
 #include "runtime/ir/codec/codec.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
 
@@ -47,10 +48,10 @@ struct Return {
 struct Choice {
   ValueId value;
   RemedyKind kind = RemedyKind::compress;
-  Codec codec;             // compress
-  std::int64_t bytes = 0;  // of the stored form, aligned
-  double out_seconds = 0, in_seconds = 0;
-  double compute_share = 0;  // of the tier
+  Codec codec;                                    // compress
+  std::int64_t bytes = 0;                         // of the stored form, aligned
+  double encode_seconds = 0, decode_seconds = 0;  // compress
+  TransferTime out, in;                           // swap
   OpId leave{0}, left{0};
   std::vector<Return> returns;                            // rising
   std::span<const ir::Instruction* const> fused_readers;  // as in Form
@@ -63,9 +64,9 @@ struct Form {
   RemedyKind kind = RemedyKind::compress;
   Codec codec;
   std::int64_t bytes = 0;
-  double out_seconds = 0, in_seconds = 0;
-  double compute_share = 0;  // of the tier
-  OpId first_return{0};      // it may come back right before this read of it or a later one
+  double encode_seconds = 0, decode_seconds = 0;  // compress
+  TransferTime out, in;                           // swap
+  OpId first_return{0};  // it may come back right before this read of it or a later one
   // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
   std::span<const ir::Instruction* const> fused_readers;
   bool fused_encode = false;  // compress: what makes it can encode it

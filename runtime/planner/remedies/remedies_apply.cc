@@ -248,11 +248,13 @@ class Applier {
     return out_.ops[builder_.add_op(op, reads, outputs, std::move(reuse))];
   }
 
-  OpId add_transfer(const Choice& choice, StepKind kind, double seconds, int engine, ValueId from,
-                    ValueId to) {
-    Op& op = add_op(choice, kind, seconds, kind == StepKind::swap_in, {from}, {to});
-    op.engine = static_cast<std::int8_t>(engine);
-    op.taken_seconds = choice.compute_share * seconds;
+  OpId add_transfer(const Choice& choice, StepKind kind, ValueId from, ValueId to) {
+    const bool out = kind == StepKind::swap_out;
+    const TransferTime& time = out ? choice.out : choice.in;
+    Op& op = add_op(choice, kind, time.engine_seconds, !out, {from}, {to});
+    op.engine = engine_of(space_of(choice.kind), out);
+    op.taken_seconds = time.taken_seconds;
+    op.synchronous = time.synchronous;
     return builder_.next_op() - 1;
   }
 
@@ -297,7 +299,7 @@ class Applier {
     switch (item.part) {
       case Part::encode:
         stored = add_value(c.value, c.bytes, Home::arena, false);
-        add_op(c, StepKind::encode, c.out_seconds, base_.ops[value.producer].recomputable,
+        add_op(c, StepKind::encode, c.encode_seconds, base_.ops[value.producer].recomputable,
                {c.value}, {stored});
         break;
       case Part::read_stored:
@@ -307,15 +309,14 @@ class Applier {
       case Part::decode: {
         as_stored_[c.value] = nullptr;
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
-        add_op(c, StepKind::decode, c.in_seconds, true, {stored}, {copy});
+        add_op(c, StepKind::decode, c.decode_seconds, true, {stored}, {copy});
         current_[c.value] = copy;
         bring_views(c, item.before, copy);
         break;
       }
       case Part::swap_out:
         stored = add_value(c.value, c.bytes, placement_on(space), false);
-        transfer = add_transfer(c, StepKind::swap_out, c.out_seconds, engine_of(space, true),
-                                c.value, stored);
+        transfer = add_transfer(c, StepKind::swap_out, c.value, stored);
         out_.values[c.value].keep = true;
         break;
       case Part::wait_left_earlier:
@@ -324,8 +325,7 @@ class Applier {
         break;
       case Part::swap_in:
         transit = add_value(c.value, value.bytes, Home::arena, true);
-        transfer = add_transfer(c, StepKind::swap_in, c.in_seconds, engine_of(space, false), stored,
-                                transit);
+        transfer = add_transfer(c, StepKind::swap_in, stored, transit);
         break;
       case Part::wait_in: {
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);

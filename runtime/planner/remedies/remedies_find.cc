@@ -32,9 +32,8 @@ Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& t
   form.value = v;
   form.kind = kind;
   form.bytes = value.bytes;
-  form.out_seconds = transfer_seconds(tier, value.bytes, tier.out_bytes_per_second);
-  form.in_seconds = transfer_seconds(tier, value.bytes, tier.in_bytes_per_second);
-  form.compute_share = tier.compute_share;
+  form.out = time_transfer(tier, value.bytes, true);
+  form.in = time_transfer(tier, value.bytes, false);
   return form;
 }
 
@@ -78,8 +77,8 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       form.value = v;
       form.codec = codec->codec;
       form.bytes = codec->bytes;
-      form.out_seconds = codec->encode_seconds;
-      form.in_seconds = codec->decode_seconds;
+      form.encode_seconds = codec->encode_seconds;
+      form.decode_seconds = codec->decode_seconds;
       form.fused_readers = codec->fused_readers;
       form.fused_encode = codec->fused_encode;
       form.first_return =
@@ -122,9 +121,10 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.kind = form.kind;
   choice.codec = form.codec;
   choice.bytes = form.bytes;
-  choice.out_seconds = form.out_seconds;
-  choice.in_seconds = form.in_seconds;
-  choice.compute_share = form.compute_share;
+  choice.encode_seconds = form.encode_seconds;
+  choice.decode_seconds = form.decode_seconds;
+  choice.out = form.out;
+  choice.in = form.in;
   choice.fused_readers = form.fused_readers;
   choice.fused_encode = form.fused_encode;
   // The value leaves behind the last op that touches it before `ready`: its producer, or its last

@@ -214,8 +214,7 @@ class RemedyPlanner {
     if (!style.recompute || again == kInfinite) return false;
     const Hint hint = problem_.values[form.value].hint;
     return hint == Hint::recompute ||
-           (hint != Hint::swap &&
-            again <= form.compute_share * (form.out_seconds + form.in_seconds));
+           (hint != Hint::swap && again <= form.out.taken_seconds + form.in.taken_seconds);
   }
 
   // The fastest under the limit; of equally fast ones, that of the least peak.

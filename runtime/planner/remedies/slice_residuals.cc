@@ -100,7 +100,9 @@ class Slicer {
     value.bytes = stored_bytes(residual);
     for (const ScanResidual::Use& use : residual.uses) {
       SlicedLoop& loop = loop_of(use.op);
-      const SlicedState state = state_of(use);
+      SlicedState state = state_of(use);
+      const Tier& tier = options_[space_of(residual.tier)];
+      state.synchronous = time_transfer(tier, state.slice_bytes, state.writes).synchronous;
       add_transfers(loop, state, space_of(residual.tier), options_);
       loop.window_bytes += state.window_bytes();
       loop.states.push_back(state);

@@ -150,7 +150,7 @@ class Cover {
     const Link& link = links_[way.tier];
     Away away;
     away.way = &way;
-    double cost = way.in;
+    double cost = way.in + way.in_taken;
     double gone = 0;
     const Planned& planned = planned_[idle.value];
     if (planned.way != nullptr) {
@@ -159,7 +159,7 @@ class Cover {
     } else {
       away.out_start = link.out.first_fit(time_[at(idle.made + 1)], way.out);
       gone = away.out_start + way.out;
-      cost += way.out;
+      cost += way.out + way.out_taken;
     }
     const double until = time_[at(idle.to)];
     away.first = std::max(idle.from + 1, first_from(gone));

@@ -24,8 +24,10 @@ SwapModel::SwapModel(const Problem& problem, std::span<const Form> forms,
   for (const Form& form : forms) {
     if (form.kind == RemedyKind::compress) continue;
     const MemorySpace tier = space_of(form.kind);
-    ways_.push_back({tier, form.bytes, whole_nanoseconds(form.out_seconds),
-                     whole_nanoseconds(form.in_seconds), form.compute_share, &form});
+    ways_.push_back({tier, form.bytes, whole_nanoseconds(form.out.engine_seconds),
+                     whole_nanoseconds(form.in.engine_seconds),
+                     whole_nanoseconds(form.out.taken_seconds),
+                     whole_nanoseconds(form.in.taken_seconds), &form});
     ++first_way_[form.value + 1];
     used[tier] = true;
   }

@@ -14,9 +14,9 @@ namespace plimsoll::planner {
 // A tier that a value may be swapped to. Times in nanoseconds.
 struct SwapWay {
   MemorySpace tier = MemorySpace::host;
-  std::int64_t bytes = 0;  // on the tier
-  double out = 0, in = 0;  // how long a copy keeps its engine
-  double taken_share = 0;  // of that, what compute steps lose to it
+  std::int64_t bytes = 0;              // on the tier
+  double out = 0, in = 0;              // how long a copy keeps its engine; 0: it is synchronous
+  double out_taken = 0, in_taken = 0;  // what compute steps lose to it
   const Form* form = nullptr;
 };
 

@@ -132,9 +132,13 @@ class CopyPlayer {
   }
 
   // Compute steps lose time to it at once; see simulate().
-  void start_copy(double lasts, const SwapWay& way, double& engine) {
-    engine = std::max(now_, engine) + lasts;
-    now_ += std::round(way.taken_share * lasts);
+  // When it ends.
+  double start_copy(double lasts, double taken, double& engine) {
+    const double start = now_;
+    now_ += taken;
+    if (lasts == 0) return now_;  // synchronous
+    engine = std::max(start, engine) + lasts;
+    return engine;
   }
 
   void start_outs(MemorySpace tier, std::int32_t t) {
@@ -145,8 +149,7 @@ class CopyPlayer {
       if (away.idle.to <= t) continue;  // too late
       if (away.idle.made >= t || link.bytes + away.way->bytes > model_.tiers()[tier].bytes) return;
       act(SwapAction::Kind::copy_out, v);
-      start_copy(away.way->out, *away.way, link.out_free);
-      copies_[v].out_end = link.out_free;
+      copies_[v].out_end = start_copy(away.way->out, away.way->out_taken, link.out_free);
       copies_[v].leaving = true;
       link.bytes += away.way->bytes;
       link.most_bytes = std::max(link.most_bytes, link.bytes);
@@ -224,11 +227,12 @@ class CopyPlayer {
         if (idle.to > t) return;
         continue;  // it was never away
       }
+      const SwapWay& way = *away_[at(i)].way;
+      if (way.in == 0 && idle.to > t) return;  // in time, as it is synchronous
       const std::int64_t size = bytes(idle.value);
       if (!fits(t, idle.to, size)) return;
       act(SwapAction::Kind::copy_in, idle.value);
-      start_copy(away_[at(i)].way->in, *away_[at(i)].way, link.in_free);
-      progress.in_end = link.in_free;
+      progress.in_end = start_copy(way.in, way.in_taken, link.in_free);
       progress.back = true;
       add_bytes(t, idle.to, size);
     }
