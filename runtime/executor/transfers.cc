@@ -33,7 +33,14 @@ Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64
     return out ? block->store(offset, near, bytes, stream)
                : block->load(offset, near, bytes, stream);
   };
-  if (synchronous) return engine.issue(bytes, [&] { return move(stream_); });
+  if (synchronous) {
+    if (block->data() == nullptr) return internal_error("a synchronous copy of what is elsewhere");
+    std::byte* const far = block->data() + offset;
+    return engine.issue(bytes, [&] {
+      return out ? stream_.copy(far, near, bytes, device::CopyKind::device_to_host)
+                 : stream_.copy(near, far, bytes, device::CopyKind::host_to_device);
+    });
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ready, device_.create_event());
   PLIMSOLL_RETURN_IF_ERROR(stream_.record(*ready));
   if (by_streams_ && space == MemorySpace::host) {

@@ -39,6 +39,7 @@ bool may_be_tried(const planner::Plan& plan) { return plan.counts.collective == 
 bool is_same(const planner::Plan& a, const planner::Plan& b) {
   const auto same_step = [](const planner::Step& one, const planner::Step& other) {
     return one.kind == other.kind && one.instruction == other.instruction &&
+           one.synchronous == other.synchronous && one.sliced == other.sliced &&
            std::equal(one.callees.begin(), one.callees.end(), other.callees.begin(),
                       other.callees.end(),
                       [](const auto& callee, const auto& its) { return is_same(*callee, *its); });

@@ -61,6 +61,10 @@ TEST_F(CalibrationTest, IsMeasuredUntilItIsSettledAndKeptForThisUserOnly) {
   EXPECT_GT(first->bytes_per_second, 1e8);
   EXPECT_GT(first->contraction_flops_per_second, 1e8);
   EXPECT_LT(first->launch_seconds, 1e-2);
+  // Only where the threads of kernels and copies are the same.
+  const bool copies = provider_->device()->properties().copy_compute_share > 0;
+  EXPECT_EQ(first->link_synchronous_out_bytes_per_second > 1e8, copies);
+  EXPECT_EQ(first->link_synchronous_in_bytes_per_second > 1e8, copies);
   EXPECT_EQ(fs::status(folder_).permissions() & fs::perms::all, fs::perms::owner_all);
   planner::Roofline best = *first;
   for (int i = 1; i < 5 && !kept().is_settled; ++i) {

@@ -64,7 +64,7 @@ LimitOptions limits_of(std::uint64_t seed) {
   options.remedies.swap = kind >= 2;
   options.remedies.recompute = kind == 0 || seed / 32 % 2 == 0;
   if (kind >= 2) options.host_bytes = seed % 5 == 0 ? 64 << 10 : 64 << 20;
-  options.synchronous = seed / 3 % 2 == 0;
+  options.synchronous = seed / 4 % 2 == 0;
   if (kind == 3) options.disk_bytes = 64 << 20;
   return options;
 }

@@ -33,7 +33,9 @@ TEST(LongPrograms, PlansAreSearched) {
     const Status proved = check_plan(*module, *plan);
     EXPECT_TRUE(proved.ok()) << proved.to_string();
     EXPECT_LE(plan->peak_bytes, searched.limit_bytes);
-    if (last > 0) EXPECT_LE(plan->predicted_seconds, last) << percent;
+    if (last > 0) {
+      EXPECT_LE(plan->predicted_seconds, last) << percent;
+    }
     last = plan->predicted_seconds;
     with += plan->predicted_seconds;
     without += other->predicted_seconds;

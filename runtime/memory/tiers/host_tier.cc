@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/one_thread.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -24,11 +26,14 @@ class HostTier::Block final : public TierBlock {
   }
   Status store(std::int64_t offset, const void* from, std::int64_t bytes,
                device::Stream& stream) override {
+    const OneThread alone;  // the pool is the kernels'
     return stream.copy(data_ + offset, from, bytes, device::CopyKind::device_to_host);
   }
   Status load(std::int64_t offset, void* to, std::int64_t bytes, device::Stream& stream) override {
+    const OneThread alone;
     return stream.copy(to, data_ + offset, bytes, device::CopyKind::host_to_device);
   }
+  std::byte* data() override { return data_; }
 
  private:
   const std::shared_ptr<HostTier> tier_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,8 @@ class TierBlock {
                        device::Stream& stream) = 0;
   virtual Status load(std::int64_t offset, void* to, std::int64_t bytes,
                       device::Stream& stream) = 0;
+  // Where its bytes lie in the host's memory; null: nowhere.
+  virtual std::byte* data() { return nullptr; }
 };
 
 class Tier;

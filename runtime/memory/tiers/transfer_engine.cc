@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/tiers/transfer_engine.h"
 #include "runtime/base/float_environment.h"
-#include "runtime/base/one_thread.h"
 
 #include <chrono>
 #include <utility>
@@ -104,8 +103,6 @@ Status TransferEngine::run(State& state, Transfer& transfer, bool fail) {
   if (state.stream == nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(state.stream, state.device->create_stream());
   }
-  // The pool is the kernels'.
-  const OneThread alone;
   const Status status = transfer.work_(*state.stream);
   const Status finished = state.stream->synchronize();
   return status.ok() ? finished : status;

@@ -29,11 +29,11 @@ TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out, bool 
   return {seconds, tier.compute_share * seconds, false};
 }
 
-// What an engine's thread takes from kernels was measured beside one that is always busy: kernels
-// also wait for copies, and for a piece of theirs whose processor has another thread, which is why
-// a synchronous copy may take somewhat more.
+// What an engine's thread takes from kernels was measured beside one kernel in large copies. In a
+// step kernels also wait for copies, wake threads up for them, and find the caches taken: on two
+// processors a step lost twice what the share says. Hence a synchronous copy may take more.
 TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out) {
-  constexpr double kAtMost = 1.5;
+  constexpr double kAtMost = 3;
   const TransferTime beside = time_transfer(tier, bytes, out, false);
   const bool has_both =
       tier.synchronous_out_bytes_per_second > 0 && tier.synchronous_in_bytes_per_second > 0;
