@@ -336,20 +336,6 @@ class Bench {
     return ok_status();
   }
 
-  // By how much the least seconds of `turns` turns of `turn(true)` are more than those of as many
-  // of `turn(false)` between them.
-  template <typename Turn>
-  static Result<double> lost_to(const Turn& turn, int turns) {
-    std::array<double, 2> least;
-    least.fill(std::numeric_limits<double>::infinity());
-    for (int i = 0; i < 2 * turns; ++i) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, turn(i % 2 == 1));
-      double& best = least[at(i % 2)];
-      best = std::min(best, seconds);
-    }
-    return least[1] - least[0];
-  }
-
   // Each way beside convolutions, as in a step: how fast the bytes go, and what the convolutions
   // lose to them.
   Status measure_link(const ir::Instruction& convolution, planner::Roofline& speeds) {
@@ -401,30 +387,33 @@ class Bench {
     speeds.link_in_bytes_per_second = rounded(static_cast<double>(bytes) / in);
     speeds.link_compute_share = std::clamp((lost + lost_out) / (busy + busy_out), 0.05, 1.0);
     constexpr int kTransfers = 8, kTurns = 6;  // short turns: some of them are undisturbed
-    // Synchronous ones as a step makes them, too: of values that others have taken the caches from,
-    // between kernels that find theirs taken.
+    // Synchronous ones as a step makes them, between kernels that take the caches from what is
+    // copied. What they take from the kernels is priced with these (cost/cache_misses.h).
     if (device_->properties().copy_compute_share > 0) {
       constexpr std::int64_t kPiece = std::int64_t{256} << 10;
       std::int64_t offset = 0;
+      const auto copy = [&](bool out) {
+        auto* const here = static_cast<std::byte*>(near) + offset;
+        auto* const there = far->data() + offset;
+        offset = (offset + kPiece) % bytes;
+        return out ? stream_->copy(there, here, kPiece, device::CopyKind::device_to_host)
+                   : stream_->copy(here, there, kPiece, device::CopyKind::host_to_device);
+      };
       const auto synchronous = [&](bool out) -> Result<double> {
-        const auto turn = [&](bool copies) -> Result<double> {
-          const auto start = std::chrono::steady_clock::now();
-          for (int i = 0; i < kTransfers; ++i) {
-            if (copies) {
-              auto* const here = static_cast<std::byte*>(near) + offset;
-              auto* const there = far->data() + offset;
-              PLIMSOLL_RETURN_IF_ERROR(
-                  out ? stream_->copy(there, here, kPiece, device::CopyKind::device_to_host)
-                      : stream_->copy(here, there, kPiece, device::CopyKind::host_to_device));
-              offset = (offset + kPiece) % bytes;
-            }
+        double least = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < 2 * kTurns; ++i) {
+          double turn = 0;
+          for (int k = 0; k < kTransfers; ++k) {
             PLIMSOLL_RETURN_IF_ERROR(launch(compute));
+            PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
+            const auto start = std::chrono::steady_clock::now();
+            PLIMSOLL_RETURN_IF_ERROR(copy(out));
+            PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
+            turn += seconds_since(start);
           }
-          PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
-          return seconds_since(start) / kTransfers;
-        };
-        PLIMSOLL_ASSIGN_OR_RETURN(const double lost, lost_to(turn, 2 * kTurns));
-        return rounded(static_cast<double>(kPiece) / std::max(lost, 1e-9));
+          least = std::min(least, turn);
+        }
+        return rounded(static_cast<double>(kTransfers * kPiece) / std::max(least, 1e-9));
       };
       PLIMSOLL_ASSIGN_OR_RETURN(speeds.link_synchronous_out_bytes_per_second, synchronous(true));
       PLIMSOLL_ASSIGN_OR_RETURN(speeds.link_synchronous_in_bytes_per_second, synchronous(false));
@@ -451,7 +440,14 @@ class Bench {
       PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
       return seconds_since(start) / kTransfers;
     };
-    PLIMSOLL_ASSIGN_OR_RETURN(const double lost_each, lost_to(turn, kTurns));
+    std::array<double, 2> least;
+    least.fill(std::numeric_limits<double>::infinity());
+    for (int i = 0; i < 2 * kTurns; ++i) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, turn(i % 2 == 1));
+      double& best = least[at(i % 2)];
+      best = std::min(best, seconds);
+    }
+    const double lost_each = least[1] - least[0];
     // No thread takes longer to wake up than that, but for others' turns on its processor.
     constexpr double kLeastLatency = 5e-6, kMostLatency = 50e-6;
     speeds.link_latency_seconds =

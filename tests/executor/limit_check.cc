@@ -81,7 +81,7 @@ std::shared_ptr<memory::Tiers> make_tiers(const std::shared_ptr<device::Device>&
     tiers->host = memory::HostTier::create(device, options.host_bytes);
     memory::LinkSpeed speed{20e9, 20e9, 5e-6};
     if (options.synchronous) {
-      speed.compute_share = 0.25;
+      speed.compute_share = 0.125;
       speed.synchronous_out_bytes_per_second = speed.synchronous_in_bytes_per_second = 10e9;
     }
     tiers->host->set_speed(speed);
