@@ -18,9 +18,8 @@ struct ProfileEntry {
   std::int64_t launches = 0, recomputes = 0;
   double seconds = 0;            // on the run's own stream; of transfers, what it waited for them
   double recompute_seconds = 0;  // of these, when computed again
-  double transfer_seconds =
-      0;             // of transfers, on their engine, at the same time; 0: the run made them
-  double bytes = 0;  // read and written, by shapes
+  double transfer_seconds = 0;   // of transfers that are not synchronous, on their engine meanwhile
+  double bytes = 0;              // read and written, by shapes
 };
 
 // The same for one thing that steps do, so that a cost model can learn from it.

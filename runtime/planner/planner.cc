@@ -53,13 +53,6 @@ Result<Effort> parse_effort(std::string_view text, std::string_view what) {
   return invalid_argument(fmt::format("{}: '{}' is not one of {}", what, text, words));
 }
 
-double& bytes_per_second(Tier& tier, bool out, bool synchronous) {
-  if (synchronous) {
-    return out ? tier.synchronous_out_bytes_per_second : tier.synchronous_in_bytes_per_second;
-  }
-  return out ? tier.out_bytes_per_second : tier.in_bytes_per_second;
-}
-
 Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
                        const PlanOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const std::unique_ptr<ModulePlanner> planner,

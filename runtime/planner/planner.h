@@ -79,8 +79,13 @@ constexpr Link link_of(MemorySpace tier, bool out, bool synchronous = false) {
 }
 static_assert(link_of(MemorySpace::disk, false) == Link::disk_in);
 static_assert(link_of(MemorySpace::disk, false, true) == Link::disk_synchronous_in);
-// That way's speed.
-double& bytes_per_second(Tier& tier, bool out, bool synchronous);
+// That way's speed in bytes per second: tier.*rate_of(out, synchronous).
+constexpr double Tier::* rate_of(bool out, bool synchronous) {
+  if (synchronous) {
+    return out ? &Tier::synchronous_out_bytes_per_second : &Tier::synchronous_in_bytes_per_second;
+  }
+  return out ? &Tier::out_bytes_per_second : &Tier::in_bytes_per_second;
+}
 
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {

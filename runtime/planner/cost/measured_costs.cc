@@ -182,12 +182,11 @@ void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
 void MeasuredCosts::assume_tiers(const PerTier<Tier>& tiers) {
   const std::lock_guard lock(mutex_);
   for (const MemorySpace tier : kTiers) {
-    Tier of = tiers[tier];
     for (const bool out : {false, true}) {
       for (const bool synchronous : {false, true}) {
         Transfers& sum = on(link_of(tier, out, synchronous));
-        sum.assumed_rate = bytes_per_second(of, out, synchronous);
-        sum.latency = synchronous ? 0 : of.latency_seconds;
+        sum.assumed_rate = tiers[tier].*rate_of(out, synchronous);
+        sum.latency = synchronous ? 0 : tiers[tier].latency_seconds;
       }
     }
   }
@@ -198,13 +197,13 @@ void MeasuredCosts::apply_links(PlanOptions& options) const {
   set_rates(options, [](const Transfers& sum) { return sum.published_rate; });
 }
 
-template <typename RateOf>
-void MeasuredCosts::set_rates(PlanOptions& options, RateOf&& rate_of) const {
+template <typename Measured>
+void MeasuredCosts::set_rates(PlanOptions& options, Measured&& measured) const {
   for (const MemorySpace tier : kTiers) {
     for (const bool out : {false, true}) {
       for (const bool synchronous : {false, true}) {
-        const double rate = rate_of(links_[at(link_of(tier, out, synchronous))]);
-        if (rate > 0) bytes_per_second(options[tier], out, synchronous) = rate;
+        const double rate = measured(links_[at(link_of(tier, out, synchronous))]);
+        if (rate > 0) options[tier].*rate_of(out, synchronous) = rate;
       }
     }
   }

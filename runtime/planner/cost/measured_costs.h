@@ -129,9 +129,9 @@ class MeasuredCosts {
     double rate() const;            // bytes per second beyond the latency, as measured
   };
   Transfers& on(Link link) { return links_[at(link)]; }
-  // Of `options`' tiers, those that `rate_of` knows (above 0).
-  template <typename RateOf>
-  void set_rates(PlanOptions& options, RateOf&& rate_of) const;
+  // Of `options`' tiers, those for which `measured` gives a rate above 0.
+  template <typename Measured>
+  void set_rates(PlanOptions& options, Measured&& measured) const;
   double drift_locked() const;
   double missed_byte_seconds(const Entry& entry) const;
   double seconds_of(const Entry& entry) const { return entry.seconds(missed_byte_seconds(entry)); }

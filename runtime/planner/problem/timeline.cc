@@ -18,21 +18,16 @@ double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_s
 }
 
 TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out, bool synchronous) {
-  const auto size = static_cast<double>(bytes);
-  if (synchronous) {
-    const double rate =
-        out ? tier.synchronous_out_bytes_per_second : tier.synchronous_in_bytes_per_second;
-    return {0, rate > 0 ? size / rate : 0, true};
-  }
-  const double rate = out ? tier.out_bytes_per_second : tier.in_bytes_per_second;
+  const double rate = tier.*rate_of(out, synchronous);
+  if (synchronous) return {0, rate > 0 ? static_cast<double>(bytes) / rate : 0, true};
   const double seconds = transfer_seconds(tier, bytes, rate);
   return {seconds, tier.compute_share * seconds, false};
 }
 
 // What an engine's thread takes from kernels was measured beside one kernel in large copies. In a
-// step kernels also wait for copies, wake threads up for them, and find the caches taken: on two
-// processors steps with many copies took a third longer than with synchronous ones that were priced
-// as high. Hence a synchronous copy may take much more; on many processors it still does not pay.
+// step kernels also wait for copies and wake threads up for them: on two processors one with many
+// small copies lost up to twice as much. Hence a synchronous copy may take more. How much more is a
+// judgement: by this factor all are synchronous on few processors, and large ones are not on many.
 TransferTime time_transfer(const Tier& tier, std::int64_t bytes, bool out) {
   constexpr double kAtMost = 6;
   const TransferTime beside = time_transfer(tier, bytes, out, false);
