@@ -146,7 +146,7 @@ plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
       return invalid_argument("set_limit: " + std::to_string(limit_bytes) +
                               " (must be above zero; PLM_NO_LIMIT for none)");
     }
-    unwrap(context)->budget()->set_limit(limit_bytes);
+    unwrap(context)->set_limit(limit_bytes);
     return ok_status();
   });
 }

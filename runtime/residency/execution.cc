@@ -70,6 +70,7 @@ Status Worker::submit(std::shared_ptr<Execution> execution) {
     changed_.wait(lock, [&] { return waiting_runs_ <= kDepth; });
     ++waiting_runs_;
     queue_.push_back({Movement::run, std::move(execution), nullptr, nullptr, 0, {}});
+    ++submitted_;
   }
   changed_.notify_all();
   return ok_status();
@@ -95,6 +96,7 @@ Status Worker::move(Work work) {
     }
     const bool transfers = work.movement == Movement::store || work.movement == Movement::load;
     queue_.push_back(std::move(work));
+    ++submitted_;
     waiting_transfers_ += transfers;
     if (transfers) look_ahead();
   }
@@ -191,6 +193,17 @@ void Worker::wait_idle() {
     changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_ && !is_tidying_; });
   }
   drop_deferred();
+}
+
+void Worker::wait_for_submitted() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t last = submitted_;
+  changed_.wait(lock, [&] {
+    const bool meets = std::any_of(queue_.begin(), queue_.end(), [](const Work& work) {
+      return work.execution != nullptr && work.execution->meets;
+    });
+    return meets || submitted_ - queue_.size() >= last;
+  });
 }
 
 Status Worker::wait_all() {

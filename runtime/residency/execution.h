@@ -128,6 +128,10 @@ class Worker {
   // Blocks until nothing runs or waits; the first error since the last call.
   Status wait_all();
   void wait_idle();
+  // Blocks until what had been submitted at the call has ended, however it did. Not for executions
+  // that meet other participants, which the caller may have to bring along first; nor on the
+  // worker's own thread. Any thread.
+  void wait_for_submitted();
 
   // Fault injection for tests: the n-th encoding or decoding from now (1 = next), in device memory
   // or for a tier, fails; 0 turns it off. Gives what was left of the n before.
@@ -236,6 +240,7 @@ class Worker {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> queue_;             // the front one runs
+  std::uint64_t submitted_ = 0;        // works that were ever put into queue_
   std::size_t waiting_runs_ = 0;       // of queue_
   std::size_t waiting_transfers_ = 0;  // of queue_: stores and loads
   Opens storing_, loading_;            // in the order in which they began

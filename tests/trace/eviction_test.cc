@@ -55,6 +55,27 @@ std::vector<Handle> chain(Lab& lab, int length, int floats) {
   return tensors;
 }
 
+// An evaluation that is still under way, or has not begun, was planned under the old limit.
+TEST(Eviction, LowersTheLimitAfterWhatWasEvaluated) {
+  Lab lab;
+  const std::vector<float> data(1 << 16, 0.5F);
+  const auto x = lab.host(data);
+  // Its two results of 256 KiB beside its operand: more than the limit below.
+  const auto step = [&](const Handle& from) {
+    const auto y = lab.op(Opcode::tanh, {from.node()});
+    auto z = lab.op(Opcode::add, {y.node(), from.node()});
+    EXPECT_TRUE(lab.evaluate({y.node(), z.node()}).ok());
+    return z;
+  };
+  for (int round = 0; round < 30; ++round) {
+    lab->set_limit(planner::kUnlimited);
+    const auto first = step(x), second = step(first), third = step(second);
+    lab->set_limit(600 << 10);
+    EXPECT_EQ(lab.read(third).size(), data.size());
+    ASSERT_TRUE(lab->wait_all().ok());
+  }
+}
+
 TEST(Eviction, RestoresWhatWasEvicted) {
   Lab lab(limited(4 << 10));
   const auto tensors = chain(lab, 20, 256);  // of 1 KiB each

@@ -228,7 +228,9 @@ PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, pl
 PLM_EXPORT void plm_context_destroy(plm_context* context);
 
 // Any thread. A limit below what is in use succeeds; later work feels it, and the next evaluation
-// or read in the context's own thread evicts what is above it.
+// or read in the context's own thread evicts what is above it. Blocks, where the limit falls, until
+// the context's evaluations that were made before have run (not where there are operations between
+// participants among them): they were planned under the old limit.
 PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
 // 0 for NULL.
 PLM_EXPORT int64_t plm_context_limit(const plm_context* context);

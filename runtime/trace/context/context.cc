@@ -208,6 +208,11 @@ std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
   return outputs;
 }
 
+void Context::set_limit(std::int64_t limit_bytes) {
+  if (limit_bytes < budget_->limit()) worker_.wait_for_submitted();
+  budget_->set_limit(limit_bytes);
+}
+
 Status Context::upload(Node* leaf) {
   const std::span<const std::byte> bytes(leaf->value->host);
   const auto size = static_cast<std::int64_t>(bytes.size());

@@ -83,6 +83,10 @@ class Context {
   Recording& recording() { return recording_; }
   Recorder& recorder() { return recorder_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
+  // The limit from here on. A lower one waits for what was evaluated before: that was planned under
+  // the old one, and there may be no room for it under the new one. Except while operations between
+  // participants are among it, which the caller may have to evaluate elsewhere first. Any thread.
+  void set_limit(std::int64_t limit_bytes);
   const std::shared_ptr<const executor::ProgramCompiler>& compiler() const { return compiler_; }
   const ContextOptions& options() const { return options_; }
   // Runs on buffers that nobody waits for. Any thread.
