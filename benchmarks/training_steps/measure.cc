@@ -2,6 +2,7 @@
 #include "benchmarks/training_steps/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -75,6 +77,7 @@ class Run {
   // `steps` steps of numbers from `first` on, one right behind the other as in a training, all
   // but the first timed. One that doesn't fit is run without a limit, so that all trainings stay
   // abreast.
+  // Plans in the background end before it does, as they would take a processor from others' blocks.
   BlockResult block(std::int64_t first, int steps, std::int64_t limit) {
     const ContextScope scope(context_);
     context_.set_limit(limit);
@@ -103,6 +106,10 @@ class Run {
         context_.set_limit(limit);
       }
     }
+    while (json::parse(context_.report()).value("is_planning", false)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    result.report = json::parse(context_.report());
     result.peak_bytes = context_.memory().peak_bytes;
     result.sha256 = finish(loss);
     return result;
@@ -171,6 +178,11 @@ double median(std::vector<double> of) {
   return *middle;
 }
 
+// Whether another plan may come for what ran last.
+bool is_undecided(const json& report) {
+  return report.value("is_planning", false) || report.value("is_trying", false);
+}
+
 // All methods under one limit, in turns with the run without a limit.
 std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
                                    const StepRow& form, const MeasureOptions& options,
@@ -186,7 +198,7 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
     rows[i].method = runs[i]->method().name;
     rows[i].ran = true;
   }
-  // A block of each, whose first one is number `first`. Whether a plan has changed.
+  // A block of each, whose first one is number `first`. Whether a plan has changed or may change.
   const auto go_round = [&](std::size_t first, int steps, bool counts) {
     bool has_any_changed = false;
     const BlockResult base = unlimited.block(step, steps, PLM_NO_LIMIT);
@@ -204,7 +216,7 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       if (row.segments > 0) continue;  // no plan for the step as a whole that could be compared
       const bool has_changed =
           row.replans != result.report.at("replans") || row.trials != result.report.at("trials");
-      has_any_changed = has_any_changed || has_changed;
+      has_any_changed = has_any_changed || has_changed || is_undecided(result.report);
       if (!counts || has_changed) {
         take_report(row, result.report);
         rounds[i] = {};

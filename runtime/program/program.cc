@@ -208,9 +208,10 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     PLIMSOLL_RETURN_IF_ERROR(passes::choose_kernels(*module, passes));
     text_hash = hash_of(*module);
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
-                            compile(std::move(module), provider, options, machine,
-                                    std::make_shared<PreparedConstants>()));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      std::shared_ptr<Program> program,
+      compile(std::move(module), provider, options, machine, std::make_shared<PreparedConstants>(),
+              std::make_shared<planner::MeasuredTimes>(machine.cache)));
   program->source_ = std::move(source);
   program->text_hash_ = text_hash;
   program->forget_unread();
@@ -242,8 +243,8 @@ Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form)
   for (const auto& [other, program] : forms_) {
     if (program != nullptr && program->text_hash_ == text_hash) return made = program;
   }
-  const auto compiled =
-      compile(std::move(module), *source_.provider, options_, source_.machine, prepared_constants_);
+  const auto compiled = compile(std::move(module), *source_.provider, options_, source_.machine,
+                                prepared_constants_, costs_->times());
   // An operation may have a kernel as a part of others only.
   if (compiled.status().code() == StatusCode::unimplemented) return shared_from_this();
   if (!compiled.ok()) {
@@ -267,7 +268,8 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
                                                   device::KernelProvider& provider,
                                                   const ProgramOptions& options,
                                                   const planner::Roofline& machine,
-                                                  std::shared_ptr<PreparedConstants> prepared) {
+                                                  std::shared_ptr<PreparedConstants> prepared,
+                                                  std::shared_ptr<planner::MeasuredTimes> times) {
   auto program = std::make_shared<Program>();
   program->options_ = options;
   PLIMSOLL_RETURN_IF_ERROR(passes::order_collectives(*module).status());
@@ -283,7 +285,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   program->module_ = std::move(module);
   program->is_calibrated_ = !is_table(machine, *provider.device());
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
-      std::make_unique<KernelCostModel>(machine, std::move(facts)), machine.cache);
+      std::make_unique<KernelCostModel>(machine, std::move(facts)), std::move(times));
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);
   return program;
 }

@@ -92,7 +92,8 @@ class Program : public std::enable_shared_from_this<Program> {
                                                   device::KernelProvider& provider,
                                                   const ProgramOptions& options,
                                                   const planner::Roofline& machine,
-                                                  std::shared_ptr<PreparedConstants> prepared);
+                                                  std::shared_ptr<PreparedConstants> prepared,
+                                                  std::shared_ptr<planner::MeasuredTimes> times);
 
   ProgramOptions options_;
   std::unique_ptr<ir::Module> module_;

@@ -202,13 +202,13 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
       // The same plan as with more effort, and no wait for the background.
       unlimited.effort = planner::Effort::first;
       costs.apply_links(unlimited);
-      // In the form that an unlimited run takes: kernels of its own are priced as those of their
-      // class were measured in this one.
+      // In the form that an unlimited run takes.
       const auto made = asked_->plan(unlimited);
       unlimited_ = made.ok() ? *made : nullptr;
     }
     if (unlimited_ != nullptr) {
-      expectation_ = {costs.seconds_of(plan, options), costs.seconds_of(*unlimited_, options)};
+      expectation_ = {costs.seconds_of(plan, options),
+                      asked_->costs().seconds_of(*unlimited_, options)};
     }
   }
   expected_ = now;
@@ -239,6 +239,16 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
 void CurrentExecutable::wait_for_plans() const {
   std::unique_lock lock(requesting_);
   decided_.wait(lock, [&] { return !is_planning_; });
+}
+
+bool CurrentExecutable::is_planning() const {
+  const std::lock_guard lock(requesting_);
+  return is_planning_;
+}
+
+bool CurrentExecutable::is_trying() const {
+  const std::lock_guard lock(mutex_);
+  return trial_ != nullptr;
 }
 
 // One job at a time, which does what is wanted meanwhile, too.
@@ -278,11 +288,10 @@ void CurrentExecutable::work(const Cancellation& stop) {
 void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
   const std::shared_ptr<const Executable> now = incumbent();
   const bool improves = (reasons & kImprove) != 0;
-  const std::shared_ptr<const Program> program = improves ? asked_ : now->shared_program();
   while (!stop.is_cancelled()) {
     planner::PlanOptions options = options_now();
-    program->costs().apply_links(options);
-    Result<ProgramPlan> made = plan_within(program, options, &stop);
+    asked_->costs().apply_links(options);
+    Result<ProgramPlan> made = plan_within(asked_, options, &stop);
     if (!made.ok() || stop.is_cancelled()) return;
     if ((reasons & kDrift) == 0 && !is_faster(*made, *now, options)) return;
     const std::uint64_t version = made->costs_version;
@@ -318,12 +327,12 @@ void CurrentExecutable::challenge_with_fewer_remedies(const Cancellation& stop) 
       options.remedies = sets[fewer_tried_++];
     }
     costs.apply_links(options);
-    Result<ProgramPlan> made = plan_within(now->shared_program(), options, &stop);
+    Result<ProgramPlan> made = plan_within(asked_, options, &stop);
     if (!made.ok() && made.status().code() != StatusCode::resource_exhausted) return;
     if (!made.ok() || stop.is_cancelled()) continue;
     const bool is_hopeless =
-        costs.runs() > 0 && made->program == now->shared_program() &&
-        costs.seconds_of(*made->plan, options) > kHopeless * costs.seconds_of(now->plan(), options);
+        costs.runs() > 0 && made->program->costs().seconds_of(*made->plan, options) >
+                                kHopeless * costs.seconds_of(now->plan(), options);
     if (is_hopeless) continue;
     Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
     if (!executable.ok()) return;
@@ -338,13 +347,13 @@ void CurrentExecutable::challenge_with_fewer_remedies(const Cancellation& stop) 
   }
 }
 
-// By the same costs: measured ones where both are of one form, as runs of the old plan have
-// measured its kernels alone.
+// By the same costs: measured ones, where the old plan has run.
 bool CurrentExecutable::is_faster(const ProgramPlan& made, const Executable& now,
                                   const planner::PlanOptions& options) const {
   const planner::MeasuredCosts& costs = now.program().costs();
-  if (made.program.get() == &now.program() && costs.runs() > 0) {
-    return costs.seconds_of(*made.plan, options) < costs.seconds_of(now.plan(), options);
+  if (costs.runs() > 0) {
+    return made.program->costs().seconds_of(*made.plan, options) <
+           costs.seconds_of(now.plan(), options);
   }
   return made.plan->predicted_seconds < now.plan().predicted_seconds;
 }

@@ -53,6 +53,10 @@ class CurrentExecutable {
   // Returns when nothing is being planned in the background, nor will be before next() is called
   // again: what get() gives is then decided. Not from a job of the background.
   void wait_for_plans() const;
+  // Whether a plan is being made in the background, and whether two take turns: until neither, it
+  // is not decided which plan stays.
+  bool is_planning() const;
+  bool is_trying() const;
   // What its plan takes, and what that of an unlimited run would, by everything measured so far:
   // beside each other they say what the limit costs. The plan's own predictions before anything was
   // measured.
@@ -102,7 +106,7 @@ class CurrentExecutable {
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;
   const LimitedBy limited_by_;
-  // Whose forms are looked at to improve a first plan; that form's costs decide when times drifted.
+  // Whose forms are looked at for better plans.
   std::shared_ptr<const Program> asked_;
   std::atomic<std::uint64_t> version_{0};  // of the cost model that the plan was last made for
   std::atomic<std::int64_t> replans_{0}, improvements_{0}, trials_{0};

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kInARow = 4;
 
 // Some runs are not timed (samples are, step by step), or fail.
-constexpr std::int64_t kMostRuns = 8 * PlanTrial::kRuns;
+constexpr std::int64_t kMostRuns = 6 * PlanTrial::kRuns;
 
 constexpr double kFasterThan = 0.99;
 

@@ -15,7 +15,7 @@ namespace plimsoll::executor {
 class PlanTrial {
  public:
   // Runs of each that are timed.
-  static constexpr std::int64_t kRuns = 8;
+  static constexpr std::int64_t kRuns = 16;
 
   PlanTrial(std::shared_ptr<const Executable> incumbent,
             std::shared_ptr<const Executable> challenger);

@@ -72,6 +72,8 @@ TEST_F(CurrentExecutableTest, PlansAgainWhenTimesDriftAndComputesTheSameBits) {
   }
   EXPECT_EQ((*current)->next().get(), first.get());  // which asks for another plan
   (*current)->wait_for_plans();
+  EXPECT_FALSE((*current)->is_planning());
+  EXPECT_TRUE((*current)->is_trying());  // the old one and the new one, in turns
   const auto second = (*current)->next();
   EXPECT_NE(first.get(), second.get());
   EXPECT_EQ((*current)->replans(), 1);

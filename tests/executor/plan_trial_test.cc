@@ -111,7 +111,7 @@ TEST_F(PlanTrials, TheFasterOfTwoStays) {
       turns.push_back(turn.get());
       turn->run_times().record(turn == one ? incumbent : challenger);
     } while (!trial.advance());
-    EXPECT_EQ(turns.size(), 16U);
+    EXPECT_EQ(turns.size(), static_cast<std::size_t>(2 * PlanTrial::kRuns));
     EXPECT_EQ(turns[3], one.get());
     EXPECT_EQ(turns[4], other.get());
     EXPECT_EQ(turns[8], one.get());
@@ -130,7 +130,7 @@ TEST_F(PlanTrials, WithoutTimesTheIncumbentStays) {
   int runs = 1;
   for (; !trial.advance() && runs < 1000; ++runs) {
   }
-  EXPECT_EQ(runs, 64);
+  EXPECT_EQ(runs, 6 * PlanTrial::kRuns);
   EXPECT_FALSE(trial.challenger_wins());
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/ir/text/text.h"
+#include "runtime/planner/cost/work_signature.h"
 #include "runtime/planner/plan_cache.h"
 #include "tests/cases/programs.h"
 
@@ -250,6 +251,65 @@ TEST_F(MeasuredCostsTest, LinksCountAndAreTakenOver) {
   EXPECT_DOUBLE_EQ(options.host.out_bytes_per_second, 10e9);
   EXPECT_EQ(options.disk.in_bytes_per_second, Tier().in_bytes_per_second);
   EXPECT_NEAR(costs_->drift(), 0, 1e-9);
+}
+
+// Another form of the same program: its own instructions, which do what those of the first do.
+TEST_F(MeasuredCostsTest, FormsShareWhatWasMeasured) {
+  const auto other = ir::parse_module(cases::kTwoWaitForOne, "m");
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  const auto of_other = [&](const char* name) -> const ir::Instruction& {
+    return *(*other)->entry()->find(name);
+  };
+  MeasuredCosts others(std::make_unique<FlatModel>(), costs_->times());
+  const CostModel& before = others.model();
+  for (int run = 0; run < 3; ++run) {
+    costs_->record(at("a"), 3e-6);
+    costs_->record(at("r"), 10e-6);
+    costs_->record_transfer(Link::host_in, 1e6, 4e-4);
+    costs_->finish_run();
+  }
+  ASSERT_TRUE(costs_->update(0.25));
+  EXPECT_EQ(others.version(), costs_->version());
+  EXPECT_EQ(others.model().version(), costs_->version());
+  EXPECT_DOUBLE_EQ(others.model().seconds(of_other("a")), 3e-6);
+  EXPECT_DOUBLE_EQ(others.model().seconds(of_other("r")), 10e-6);
+  EXPECT_DOUBLE_EQ(others.model().seconds(of_other("b")), 3e-6);  // as what is elementwise
+  EXPECT_DOUBLE_EQ(before.seconds(of_other("a")), 1e-6);
+  PlanOptions options;
+  options.host.bytes = 1 << 30;
+  others.apply_links(options);
+  EXPECT_DOUBLE_EQ(options.host.in_bytes_per_second, 2.5e9);
+  // Its own runs tell more of it, and what it drifts by is of its own.
+  EXPECT_NEAR(others.drift(), 0, 1e-9);
+  others.record(of_other("a"), 9e-6);
+  EXPECT_GT(others.drift(), 0);
+  EXPECT_NEAR(costs_->drift(), 0, 1e-9);
+  others.finish_run();
+  others.finish_run();
+  ASSERT_TRUE(others.update(0.01));
+  EXPECT_DOUBLE_EQ(others.model().seconds(of_other("a")), 9e-6);
+  EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 3e-6);
+}
+
+TEST(WorkSignature, IsThatOfTheWork) {
+  const auto module = ir::parse_module(R"(
+HloModule m
+ENTRY e {
+  p = f32[8,8] parameter(0)
+  q = f32[8,8] parameter(1)
+  ab = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  again = f32[8,8] dot(q, ab), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="x"}
+  turned = f32[8,8] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  half = f16[8,8] convert(p)
+  halves = f16[8,8] dot(half, half), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (f32[8,8], f32[8,8], f16[8,8]) tuple(again, turned, halves)
+})",
+                                       "m");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto of = [&](const char* name) { return work_signature(*(*module)->entry()->find(name)); };
+  EXPECT_EQ(of("ab"), of("again"));
+  EXPECT_NE(of("ab"), of("turned"));
+  EXPECT_NE(of("ab"), of("halves"));
 }
 
 std::vector<std::string> recomputed(const Plan& plan) {

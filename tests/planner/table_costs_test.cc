@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "runtime/planner/check/check.h"
@@ -74,6 +75,32 @@ TEST(TableCosts, TheFloorIsTheSameWhateverIsMeasured) {
   for (const std::uint32_t seed : {3U, 10U}) {
     check_floors(*random_graph(seed, 60), "random " + std::to_string(seed));
   }
+}
+
+// A plan that was made for the table's links, on a machine that had better copy by the kernels'
+// threads.
+TEST(TableCosts, APlanOfTheTableCopiesAsTheMachineHadBetter) {
+  const auto module = training_step(8, 64, 64, true);
+  const RooflineCostModel model;
+  const PlanOptions table = with_host(10e9);
+  const auto planner = *ModulePlanner::create(*module, model, table);
+  Plan plan = *planner->plan(planner->floor().bytes);
+  PlanOptions machine = table;
+  machine.host.compute_share = 0.5;
+  machine.host.synchronous_out_bytes_per_second = machine.host.synchronous_in_bytes_per_second =
+      20e9;
+  const auto synchronous = [&] {
+    return std::count_if(plan.steps.begin(), plan.steps.end(),
+                         [](const Step& step) { return step.synchronous; });
+  };
+  ASSERT_GT(plan.counts.swap_out, 0);
+  EXPECT_EQ(synchronous(), 0);
+  choose_copies(plan, machine);
+  EXPECT_EQ(synchronous(), plan.counts.swap_out + plan.counts.swap_in);
+  const Status proof = check_plan(*module, plan);
+  EXPECT_TRUE(proof.ok()) << proof.to_string();
+  choose_copies(plan, table);
+  EXPECT_EQ(synchronous(), 0);
 }
 
 TEST(TableCosts, APlanIsPricedAsItsPlannerPricesIt) {

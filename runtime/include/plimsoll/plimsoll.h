@@ -309,16 +309,16 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // memory{used_bytes,peak_bytes,used{parameters,activations,...},peak{...},code_bytes,
 // peak_code_bytes} (of the context, as plm_context_memory says), expected_seconds,
 // expected_unlimited_seconds (by measured times), replans, trials (of two plans by whole runs),
-// launched_kernels, launches (small kernels share them; loop bodies counted once), graph_runs (of
-// this plan, that a device did as one launch of a graph), ops, parameters, outputs, cache ("hit" |
-// "miss"), miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where
-// its inputs did not fit at once, else 0), evictions{evicted, stored, stored_bytes, tier_bytes,
-// encoded, loaded, recomputed, recompute_seconds} (tensors of earlier cuts evicted, of these
-// copied, to another tier (their bytes, and what they take there) or encoded, and restored, so
-// far); with profiling on, also kernels[{name, origin, launches,
-// recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
-// `seconds` is what the run waited, and all of one that its own threads made). Waits for what runs.
-// The text lives until the next call with this context.
+// is_planning, is_trying (now: until neither, another plan may come), launched_kernels, launches
+// (small kernels share them; loop bodies counted once), graph_runs (of this plan, that a device did
+// as one launch of a graph), ops, parameters, outputs, cache ("hit" | "miss"), miss_reason, cuts,
+// cache_hits, cache_misses, segments (programs the cut was run as where its inputs did not fit at
+// once, else 0), evictions{evicted, stored, stored_bytes, tier_bytes, encoded, loaded, recomputed,
+// recompute_seconds} (tensors of earlier cuts evicted, of these copied, to another tier (their
+// bytes, and what they take there) or encoded, and restored, so far); with profiling on, also
+// kernels[{name, origin, launches, recomputes, seconds, transfer_seconds, bytes}], summed over the
+// runs of this plan (of transfers, `seconds` is what the run waited, and all of one that its own
+// threads made). Waits for what runs. The text lives until the next call with this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);

@@ -14,6 +14,16 @@
 namespace plimsoll::planner {
 namespace {
 
+bool is_transfer(const Step& step) {
+  return step.kind == StepKind::swap_out || step.kind == StepKind::swap_in;
+}
+
+// Where a transfer's bytes lie on their tier.
+const Buffer& stored_by(const Plan& plan, const Step& transfer) {
+  const bool out = transfer.kind == StepKind::swap_out;
+  return plan.buffers[out ? transfer.outputs.front() : transfer.inputs.front()];
+}
+
 // A clock over the steps. Steps of the device add up in `now`; each engine (a tier and a direction)
 // has a time from which on it is free, and a transfer begins when its step has come and its engine
 // is free. Only a wait brings the two together. Example: a transfer of 4 ms begins at 10 ms, the
@@ -33,9 +43,9 @@ class Pricer {
     double now = 0, once = 0;
     for (const StepId t : plan.steps.ids()) {
       Step& step = plan.steps[t];
-      if (step.kind == StepKind::swap_out || step.kind == StepKind::swap_in) {
+      if (is_transfer(step)) {
         const bool out = step.kind == StepKind::swap_out;
-        const Buffer& stored = plan.buffers[out ? step.outputs.front() : step.inputs.front()];
+        const Buffer& stored = stored_by(plan, step);
         const MemorySpace where = space_of(stored.placement);
         const Tier& tier = options_[where];
         double& engine = free[at(engine_of(where, out))];
@@ -154,6 +164,22 @@ PlanOptions table_options(const PlanOptions& options) {
   Machine machine = options;
   for (const MemorySpace tier : kTiers) machine[tier] = at_table_speed(machine[tier]);
   return {policy, machine, options};
+}
+
+void choose_copies(Plan& plan, const PlanOptions& options) {
+  for (Step& step : plan.steps) {
+    if (is_transfer(step)) {
+      const Buffer& stored = stored_by(plan, step);
+      step.synchronous = time_transfer(options[space_of(stored.placement)], stored.bytes,
+                                       step.kind == StepKind::swap_out)
+                             .synchronous;
+    }
+    for (SlicedState& state : step.sliced) {
+      const MemorySpace where = space_of(plan.buffers[step.outputs[at(state.leaf)]].placement);
+      state.synchronous =
+          time_transfer(options[where], state.slice_bytes, state.writes).synchronous;
+    }
+  }
 }
 
 bool is_table(const ir::Module& module, const CostModel& model) {

@@ -29,6 +29,10 @@ class TableCostModel : public RooflineCostModel {
 // `options` with links at the table's speeds, and a fixed amount of work.
 PlanOptions table_options(const PlanOptions& options);
 
+// Makes each transfer of a plan in the way that had better be taken by the links of `options`
+// (time_transfer): one that was made for the table's links knows no synchronous copies.
+void choose_copies(Plan& plan, const PlanOptions& options);
+
 // True when `model` takes the table's times for everything in the module.
 bool is_table(const ir::Module& module, const CostModel& model);
 

@@ -463,6 +463,7 @@ Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes) {
     }
     if (other != best) {
       by_table = *other;
+      choose_copies(*by_table, options_);
       price_plan(*by_table, cost_model_, options_);
     }
   }

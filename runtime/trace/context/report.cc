@@ -90,6 +90,8 @@ std::string report_json(const Context& context) {
     report["expected_seconds"] = expected.seconds;
     report["expected_unlimited_seconds"] = expected.unlimited_seconds;
     report["trials"] = cut.current->trials();
+    report["is_planning"] = cut.current->is_planning();
+    report["is_trying"] = cut.current->is_trying();
   }
   report["compile_seconds"] = cut.compile_seconds;
   report["step_seconds"] = cut.seconds == nullptr ? 0.0 : cut.seconds->load();
