@@ -17,6 +17,8 @@ class RunTimes {
   // Forgets what was recorded before, and takes up to kMost runs from now on.
   void start();
   void stop() { is_on_.store(false, std::memory_order_relaxed); }
+  // Goes on after stop(), with what was recorded before.
+  void resume() { is_on_.store(true, std::memory_order_relaxed); }
   // False: nobody asks, and record() does nothing. Costs next to nothing.
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   void record(double seconds);

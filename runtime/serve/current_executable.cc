@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/program/calibration.h"
+#include "runtime/serve/plans_under_way.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -31,6 +32,8 @@ constexpr std::int64_t kSettled = 8;
 
 // A plan that is said to take more than this many times as long is not worth a trial.
 constexpr double kHopeless = 1.5;
+
+PlansUnderWay plans_under_way;
 
 // Participants run in step, and are not to wait for each other's trials.
 bool may_be_tried(const planner::Plan& plan) { return plan.counts.collective == 0; }
@@ -90,6 +93,8 @@ CurrentExecutable::~CurrentExecutable() {
     job = job_;
   }
   if (job != nullptr) worker_->cancel(job);
+  // It never began.
+  if (is_planning_) plans_under_way.end();
 }
 
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
@@ -166,6 +171,7 @@ bool CurrentExecutable::advance_trial() {
   ++runs_;
   if (trial_ == nullptr) return false;
   const bool fits = trial_->challenger()->plan().peak_bytes <= limit;
+  trial_->pause(plans_under_way.any());
   if (fits && !trial_->advance()) return true;
   trials_.fetch_add(1, std::memory_order_relaxed);
   const std::unique_ptr<PlanTrial> trial = std::move(trial_);
@@ -258,6 +264,7 @@ void CurrentExecutable::request(Reason reason) {
   if (is_planning_) return;
   if (worker_ == nullptr) worker_ = BackgroundWorker::shared();
   is_planning_ = true;
+  plans_under_way.begin();
   // What is planned meanwhile takes a processor, or its caches, from what would be measured.
   incumbent()->enable_sampling(false);
   job_ = worker_->submit([this](const Cancellation& stop) { work(stop); });
@@ -266,6 +273,7 @@ void CurrentExecutable::request(Reason reason) {
 
 void CurrentExecutable::end_planning() {
   is_planning_ = false;
+  plans_under_way.end();
   incumbent()->enable_sampling(drift_ > 0);
   decided_.notify_all();
 }

@@ -29,11 +29,19 @@ PlanTrial::~PlanTrial() {
   challenger_->run_times().stop();
 }
 
+void PlanTrial::pause(bool on) {
+  if (std::exchange(is_paused_, on) == on) return;
+  for (const auto& executable : {incumbent_, challenger_}) {
+    on ? executable->run_times().stop() : executable->run_times().resume();
+  }
+}
+
 const std::shared_ptr<const Executable>& PlanTrial::turn() const {
-  return runs_ / kInARow % 2 == 0 ? incumbent_ : challenger_;
+  return is_paused_ || runs_ / kInARow % 2 == 0 ? incumbent_ : challenger_;
 }
 
 bool PlanTrial::advance() {
+  if (is_paused_) return false;
   ++runs_;
   return runs_ >= kMostRuns ||
          (incumbent_->run_times().count() >= kRuns && challenger_->run_times().count() >= kRuns);

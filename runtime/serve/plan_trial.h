@@ -23,6 +23,8 @@ class PlanTrial {
   PlanTrial(const PlanTrial&) = delete;
   PlanTrial& operator=(const PlanTrial&) = delete;
 
+  // While it is paused, the incumbent's turn, and no run counts.
+  void pause(bool on);
   // The one that the next run is to take.
   const std::shared_ptr<const Executable>& turn() const;
   const std::shared_ptr<const Executable>& incumbent() const { return incumbent_; }
@@ -36,6 +38,7 @@ class PlanTrial {
  private:
   const std::shared_ptr<const Executable> incumbent_, challenger_;
   std::int64_t runs_ = 0;
+  bool is_paused_ = false;
 };
 
 }  // namespace plimsoll::executor

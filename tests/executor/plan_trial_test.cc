@@ -3,6 +3,8 @@
 #include "runtime/serve/plan_trial.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/memory/tiers/host_tier.h"
 #include "runtime/serve/current_executable.h"
+#include "runtime/serve/plans_under_way.h"
 #include "tests/cases/programs.h"
 #include "tests/executor/test_provider.h"
 
@@ -40,6 +43,30 @@ TEST(RunTimes, AreTakenOnlyWhenAskedFor) {
   EXPECT_EQ(times.count(), 0);
   for (int i = 0; i < 2 * RunTimes::kMost; ++i) times.record(i);
   EXPECT_EQ(times.count(), RunTimes::kMost);
+}
+
+TEST(PlansUnderWay, OfTheParentAreNotTheChilds) {
+  PlansUnderWay plans;
+  EXPECT_FALSE(plans.any());
+  plans.begin();
+  plans.begin();
+  plans.end();
+  EXPECT_TRUE(plans.any());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool is_right = !plans.any();
+    plans.end();
+    is_right = is_right && !plans.any();
+    plans.begin();
+    is_right = is_right && plans.any();
+    plans.end();
+    ::_exit(is_right && !plans.any() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  plans.end();
+  EXPECT_FALSE(plans.any());
 }
 
 // A program that can swap or recompute one of two values.
@@ -121,6 +148,29 @@ TEST_F(PlanTrials, TheFasterOfTwoStays) {
   EXPECT_FALSE(decide(1, 2));
   EXPECT_FALSE(decide(1, 0.995));
   EXPECT_FALSE(one->run_times().is_on());
+}
+
+TEST_F(PlanTrials, RunsThatArePausedDoNotCount) {
+  const auto one = create()->get();
+  options_.remedies.swap = false;
+  const auto other = create()->get();
+  PlanTrial trial(one, other);
+  for (int i = 0; i < 6; ++i) {
+    trial.turn()->run_times().record(1);
+    EXPECT_FALSE(trial.advance());
+  }
+  EXPECT_EQ(trial.turn(), other);
+  trial.pause(true);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(trial.turn(), one);
+    trial.turn()->run_times().record(100);
+    EXPECT_FALSE(trial.advance());
+  }
+  trial.pause(false);
+  EXPECT_EQ(trial.turn(), other);
+  EXPECT_EQ(one->run_times().count(), 4);
+  EXPECT_EQ(other->run_times().count(), 2);
+  EXPECT_EQ(one->run_times().median(), 1);
 }
 
 TEST_F(PlanTrials, WithoutTimesTheIncumbentStays) {
