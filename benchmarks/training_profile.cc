@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "benchmarks/command_line/command_line.h"
+#include "benchmarks/training_steps/settle.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -69,6 +70,13 @@ ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Optio
     ++step;
   }
   for (; step < options.warm_up; ++step) train(training, step);
+  // Under a limit, until it is decided which plan stays.
+  constexpr int kMostTries = 1000;
+  for (int i = 0; i < kMostTries; ++i, ++step) {
+    const ordered_json report = plimsoll::benchmarks::wait_for_plans(context);
+    if (i > 0 && !report.value("is_trying", false)) break;
+    train(training, step);
+  }
   // Unprofiled first: what profiling costs is not the step's.
   for (int i = 0; i < options.steps; ++i, ++step) {
     train(training, step);

@@ -2,7 +2,6 @@
 #include "benchmarks/training_steps/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,9 +9,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "benchmarks/training_steps/settle.h"
 #include "runtime/base/index.h"
 #include "runtime/base/sha256.h"
 
@@ -76,8 +75,8 @@ class Run {
   }
   // `steps` steps of numbers from `first` on, one right behind the other as in a training, all
   // but the first timed. One that doesn't fit is run without a limit, so that all trainings stay
-  // abreast.
-  // Plans in the background end before it does, as they would take a processor from others' blocks.
+  // abreast. Plans in the background end before it does, as they would take a processor from
+  // others' blocks.
   BlockResult block(std::int64_t first, int steps, std::int64_t limit) {
     const ContextScope scope(context_);
     context_.set_limit(limit);
@@ -106,10 +105,7 @@ class Run {
         context_.set_limit(limit);
       }
     }
-    while (json::parse(context_.report()).value("is_planning", false)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    result.report = json::parse(context_.report());
+    result.report = wait_for_plans(context_);
     result.peak_bytes = context_.memory().peak_bytes;
     result.sha256 = finish(loss);
     return result;
@@ -178,11 +174,6 @@ double median(std::vector<double> of) {
   return *middle;
 }
 
-// Whether another plan may come for what ran last.
-bool is_undecided(const json& report) {
-  return report.value("is_planning", false) || report.value("is_trying", false);
-}
-
 // All methods under one limit, in turns with the run without a limit.
 std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
                                    const StepRow& form, const MeasureOptions& options,
@@ -216,7 +207,7 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       if (row.segments > 0) continue;  // no plan for the step as a whole that could be compared
       const bool has_changed =
           row.replans != result.report.at("replans") || row.trials != result.report.at("trials");
-      has_any_changed = has_any_changed || has_changed || is_undecided(result.report);
+      has_any_changed = has_any_changed || has_changed || result.report.value("is_trying", false);
       if (!counts || has_changed) {
         take_report(row, result.report);
         rounds[i] = {};

@@ -156,7 +156,6 @@ std::shared_ptr<const Executable> CurrentExecutable::incumbent() const {
 void CurrentExecutable::install(std::shared_ptr<const Executable> executable) {
   trial_ = nullptr;
   executable_ = std::move(executable);
-  executable_->enable_sampling(drift_ > 0);  // one that was planned for before had ceased to be
   runs_ = 0;
   fewer_tried_ = 0;
 }
@@ -225,6 +224,13 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
 std::shared_ptr<const Executable> CurrentExecutable::next() {
   // What is stored with loss decides bits, and times must not.
   if (!(drift_ > 0) || options_.remedies.lossy) return get();
+  std::shared_ptr<const Executable> next = decide();
+  // What is planned meanwhile would be measured, too.
+  next->enable_sampling(!plans_under_way.any());
+  return next;
+}
+
+std::shared_ptr<const Executable> CurrentExecutable::decide() {
   if (advance_trial()) return get();
   std::shared_ptr<const Executable> now = incumbent();
   planner::MeasuredCosts& costs = now->program().costs();
@@ -265,8 +271,6 @@ void CurrentExecutable::request(Reason reason) {
   if (worker_ == nullptr) worker_ = BackgroundWorker::shared();
   is_planning_ = true;
   plans_under_way.begin();
-  // What is planned meanwhile takes a processor, or its caches, from what would be measured.
-  incumbent()->enable_sampling(false);
   job_ = worker_->submit([this](const Cancellation& stop) { work(stop); });
   if (job_ == nullptr) end_planning();
 }
@@ -274,7 +278,6 @@ void CurrentExecutable::request(Reason reason) {
 void CurrentExecutable::end_planning() {
   is_planning_ = false;
   plans_under_way.end();
-  incumbent()->enable_sampling(drift_ > 0);
   decided_.notify_all();
 }
 
@@ -344,7 +347,6 @@ void CurrentExecutable::challenge_with_fewer_remedies(const Cancellation& stop) 
     if (is_hopeless) continue;
     Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
     if (!executable.ok()) return;
-    (*executable)->enable_sampling(drift_ > 0);
     const std::int64_t limit = limit_now(options_, *budget_, limited_by_);
     const std::lock_guard lock(mutex_);
     if (executable_ != now || trial_ != nullptr) return;

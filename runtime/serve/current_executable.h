@@ -87,6 +87,8 @@ class CurrentExecutable {
   planner::PlanOptions options_now() const;
   // The one that stays unless a trial says otherwise.
   std::shared_ptr<const Executable> incumbent() const;
+  // Who takes the next run, and whether another plan is due.
+  std::shared_ptr<const Executable> decide();
   // Counts a run. True while a trial goes on.
   bool advance_trial();
   // Whether it is time to ask for a plan with fewer remedies; once for each executable and set.
