@@ -312,6 +312,23 @@ ENTRY e {
   EXPECT_NE(of("ab"), of("halves"));
 }
 
+// Each computation calls the one before twice: all of it would be 2^60 instructions.
+TEST(WorkSignature, LooksAtNoMoreThanItSays) {
+  std::string text = "HloModule m\nf0 {\n  ROOT x = f32[8] parameter(0)\n}\n";
+  for (int i = 1; i <= 60; ++i) {
+    const std::string calls = "kind=kLoop, calls=f" + std::to_string(i - 1);
+    text += "f" + std::to_string(i) + " {\n  x = f32[8] parameter(0)\n  a = f32[8] fusion(x), " +
+            calls + "\n  ROOT b = f32[8] fusion(a), " + calls + "\n}\n";
+  }
+  text +=
+      "ENTRY e {\n  p = f32[8] parameter(0)\n  q = f32[8] fusion(p), kind=kLoop, calls=f60\n"
+      "  ROOT r = f32[8] call(q), to_apply=f60\n}\n";
+  const auto module = ir::parse_module(text, "m");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto of = [&](const char* name) { return work_signature(*(*module)->entry()->find(name)); };
+  EXPECT_NE(of("q"), of("r"));
+}
+
 std::vector<std::string> recomputed(const Plan& plan) {
   std::vector<std::string> names;
   for (const Step& step : plan.steps) {

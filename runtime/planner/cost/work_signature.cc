@@ -11,9 +11,13 @@
 namespace plimsoll::planner {
 namespace {
 
+// Instructions looked at: callees may call others many times over, and nest deeper than a stack.
+constexpr int kMost = 1'000;
+
 // What writes attributes down (ir::archive_value).
 struct Hash {
   std::uint64_t value = 0;
+  int left = kMost;
   void number(std::int64_t word) { value = combine_hash(value, static_cast<std::uint64_t>(word)); }
   void length(std::size_t size) { number(static_cast<std::int64_t>(size)); }
   void bytes(const void* data, std::size_t size) {
@@ -48,6 +52,7 @@ void add(Hash& hash, const ir::Shape& shape) {
 }
 
 void add(Hash& hash, const ir::Instruction& instruction) {
+  --hash.left;
   hash.number(static_cast<std::int64_t>(instruction.opcode()));
   add(hash, instruction.shape());
   hash.length(instruction.operands().size());
@@ -55,7 +60,10 @@ void add(Hash& hash, const ir::Instruction& instruction) {
   ir::for_each_set_field(instruction.attributes(), AddAttribute{hash});
   for (const ir::Computation* callee : instruction.called_computations()) {
     hash.length(callee->instructions().size());
-    for (const auto& inner : callee->instructions()) add(hash, *inner);
+    for (const auto& inner : callee->instructions()) {
+      if (hash.left == 0) return;
+      add(hash, *inner);
+    }
   }
 }
 
