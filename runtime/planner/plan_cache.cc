@@ -63,7 +63,7 @@ std::shared_ptr<const Plan> PlanCache::find(std::uint64_t version, const PlanOpt
 
 Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
                                                     const PlanOptions& asked,
-                                                    const Cancellation* stop) {
+                                                    const Cancellation* stop, Refusal refusal) {
   PlanOptions options = asked;
   if (options.effort == Effort::background) options.effort = Effort::full;
   const std::uint64_t version = cost_model.version();
@@ -78,7 +78,7 @@ Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
   }
   PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner,
                             planner_for(search, cost_model, options, stop));
-  Result<Plan> made = planner->plan(options.limit_bytes, stop);
+  Result<Plan> made = planner->plan(options.limit_bytes, stop, refusal);
   if (!keeps_searches() || made.status().code() == StatusCode::cancelled) {
     search.planner.reset();
   }

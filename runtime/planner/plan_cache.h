@@ -24,7 +24,8 @@ class PlanCache {
   // As make_plan and find_floor. Models that answer differently must differ in version(), and must
   // outlive the cache. CANCELLED soon after `stop` says so (null: never).
   Result<std::shared_ptr<const Plan>> plan(const CostModel& cost_model, const PlanOptions& options,
-                                           const Cancellation* stop = nullptr);
+                                           const Cancellation* stop = nullptr,
+                                           Refusal refusal = Refusal::explained);
   Result<Floor> floor(const CostModel& cost_model, const PlanOptions& options);
   // Whether what a search found out is kept for the next question: not of very large modules.
   bool keeps_searches() const;

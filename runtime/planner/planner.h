@@ -172,6 +172,10 @@ struct PlanOptions : PlanPolicy, Machine, Question {
   bool operator==(const PlanOptions&) const = default;
 };
 
+// How a limit is refused that no plan fits: with the floor and what pins it, which take time to
+// find, or without.
+enum class Refusal : std::uint8_t { explained, brief };
+
 // Plans the entry computation. RESOURCE_EXHAUSTED with Status::shortage() when no plan fits the
 // limit, without it when there is no first plan (Effort::first). Deterministic. The schedule in
 // `module` is a starting point; the plan may order steps differently unless module.is_scheduled.

@@ -132,14 +132,15 @@ class Trials {
     for (const ProgramForm& form : forms) {
       PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
       if (made == nullptr || is_tried(made) ||
-          std::find(open.begin(), open.end(), made) != open.end() ||
-          (has_plan() && !may_be_faster(*made))) {
+          std::find(open.begin(), open.end(), made) != open.end()) {
         continue;
       }
       open.push_back(std::move(made));
     }
     if (open.size() > 1) {
-      search_at_once(open, [this](const Program& form) { (void)form.plan(options_, stop_); });
+      search_at_once(open, [this](const Program& form) {
+        if (!has_plan() || may_be_faster(form)) (void)plan_of(form);
+      });
     }
     seconds_ += elapsed_seconds(start);
     return ok_status();
@@ -149,7 +150,7 @@ class Trials {
   bool has_plan() const { return best_.plan != nullptr; }
   const ProgramForm& best_form() const { return best_.program->form(); }
   Result<ProgramPlan> result() {
-    if (!has_plan()) return refusal_;
+    if (!has_plan()) return refusal();
     if (tried_.size() > 1) set_planning_seconds(best_, seconds_);
     return best_;
   }
@@ -165,15 +166,12 @@ class Trials {
     tried_.push_back(made);
     if (has_plan() && !may_be_faster(*made)) return false;
     const std::uint64_t version = made->costs().version();
-    auto plan = made->plan(options_, stop_);
-    if (!plan.ok()) {
-      const MemoryShortage* shortage = plan.status().shortage();
-      if (shortage == nullptr) return plan.status();
-      if (refusal_.ok() || shortage->floor_bytes < refusal_.shortage()->floor_bytes) {
-        refusal_ = plan.status();
-      }
+    auto plan = plan_of(*made);
+    if (plan.status().code() == StatusCode::resource_exhausted) {
+      if (plan.status().shortage() != nullptr) note(plan.status());
       return false;
     }
+    PLIMSOLL_RETURN_IF_ERROR(plan.status());
     const bool costs_time = (*plan)->predicted_seconds > (*plan)->unlimited_seconds;
     if (best_.plan == nullptr || (*plan)->predicted_seconds < best_.plan->predicted_seconds) {
       best_ = {made, std::move(*plan), version};
@@ -181,13 +179,39 @@ class Trials {
     return !costs_time;
   }
 
+  // Why a form does not fit matters only where none does, and is asked then, of the search that was
+  // kept.
+  Result<std::shared_ptr<const planner::Plan>> plan_of(const Program& form) const {
+    const bool keeps = form.plans().keeps_searches();
+    return form.plan(options_, stop_,
+                     keeps ? planner::Refusal::brief : planner::Refusal::explained);
+  }
+
+  void note(const Status& refused) {
+    if (refusal_.ok() || refused.shortage()->floor_bytes < refusal_.shortage()->floor_bytes) {
+      refusal_ = refused;
+    }
+  }
+
+  // Of all forms tried, none of which fits.
+  Status refusal() {
+    for (const auto& form : tried_) {
+      if (!form->plans().keeps_searches()) continue;
+      const Status refused = form->plan(options_, stop_).status();
+      if (refused.shortage() == nullptr) return refused;
+      note(refused);
+    }
+    return refusal_;
+  }
+
   bool is_tried(const std::shared_ptr<const Program>& form) const {
     return std::find(tried_.begin(), tried_.end(), form) != tried_.end();
   }
-  // No limit makes a form faster than it is without one.
+  // No limit makes a form faster than it is without one, which takes as long by a first plan.
   bool may_be_faster(const Program& form) const {
     planner::PlanOptions unlimited = options_;
     unlimited.limit_bytes = planner::kUnlimited;
+    unlimited.effort = planner::Effort::first;
     const auto plan = form.plan(unlimited, stop_);
     return !plan.ok() || (*plan)->predicted_seconds < best_.plan->predicted_seconds;
   }

@@ -56,8 +56,9 @@ class Program : public std::enable_shared_from_this<Program> {
   bool is_calibrated() const { return is_calibrated_; }
   // Plans made for this program by the cost model in force. CANCELLED soon after `stop` says so.
   Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options,
-                                                    const Cancellation* stop = nullptr) const {
-    return plans_->plan(cost_model(), possible(options), stop);
+                                                    const Cancellation* stop = nullptr,
+                                                    planner::Refusal refusal = {}) const {
+    return plans_->plan(cost_model(), possible(options), stop, refusal);
   }
   // Of this form of it; least_floor asks both.
   Result<planner::Floor> floor(const planner::PlanOptions& options) const {

@@ -51,7 +51,12 @@ void check_floors(const ir::Module& module, const std::string& name) {
       const auto planner = ModulePlanner::create(module, model, options);
       ASSERT_TRUE(planner.ok());
       EXPECT_EQ((*planner)->floor().bytes, least);
-      EXPECT_FALSE((*planner)->plan(least - 1).ok());
+      const Status brief = (*planner)->plan(least - 1, nullptr, Refusal::brief).status();
+      EXPECT_EQ(brief.code(), StatusCode::resource_exhausted);
+      EXPECT_EQ(brief.shortage(), nullptr);
+      const Status refused = (*planner)->plan(least - 1).status();
+      ASSERT_NE(refused.shortage(), nullptr) << refused.to_string();
+      EXPECT_EQ(refused.shortage()->floor_bytes, least);
       for (const std::int64_t limit : {least, least + least / 5}) {
         const auto plan = (*planner)->plan(limit);
         ASSERT_TRUE(plan.ok()) << plan.status().to_string();

@@ -41,7 +41,7 @@ namespace {
 constexpr std::int64_t kLeastBoundSteps = 2'000'000, kMostBoundSteps = 60'000'000;
 constexpr std::int64_t kBoundStepsPerOp = 1'500;
 // In shorter programs all that is tried is searched.
-constexpr std::size_t kAllSearched = 500;
+constexpr std::size_t kAllSearched = 64;
 // Of the work of packing, for a first plan.
 constexpr double kFirstPackEffort = 0.05;
 
@@ -56,8 +56,8 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
       movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
       may_overlap_(!fixed_order && options.policy == Policy::default_ &&
                    !options.without.contains(Technique::overlap)),
-      searches_late_(graph.role == Role::entry && options.policy == Policy::default_ &&
-                     options.planning_seconds <= 0 && graph.ops.size() > kAllSearched),
+      searches_late_(options.policy == Policy::default_ && options.planning_seconds <= 0 &&
+                     graph.ops.size() > kAllSearched),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   keep_hinted(problem_);
   find_constants();
@@ -320,12 +320,14 @@ bool Ladder::add_lowest() {
   return true;
 }
 
+bool Ladder::keeps_all(std::int64_t limit) {
+  Rung& top = levels_.front().rung;
+  return reach(top) <= limit && emit(top, kUnlimited).peak_bytes <= limit;
+}
+
 const Plan* Ladder::best(std::int64_t limit) {
   if (is_first_ && limit != kUnlimited) return first_plan(limit);
-  if (reach(levels_.front().rung) <= limit &&
-      emit(levels_.front().rung, kUnlimited).peak_bytes <= limit) {
-    return &roomiest(limit);
-  }
+  if (keeps_all(limit)) return &roomiest(limit);
   for (std::size_t i = 1;; ++i) {
     while (i == levels_.size()) {
       if (!extend()) return nullptr;

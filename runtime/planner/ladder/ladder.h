@@ -44,6 +44,8 @@ class Ladder {
   // The fastest plan with peak_bytes <= limit; null when there is none. With Effort::first the
   // first plan that fits, made for this limit alone: null says nothing then.
   const Plan* best(std::int64_t limit);
+  // Whether it is the one that evicts nothing.
+  bool keeps_all(std::int64_t limit);
   // The smallest limit for which best() gives a plan, and that plan.
   std::int64_t floor();
   const Plan& lowest();

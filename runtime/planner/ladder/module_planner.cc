@@ -416,18 +416,57 @@ void ModulePlanner::stop_by(const Cancellation* stop) {
   if (without_swap_ != nullptr) without_swap_->stop_by(stop);
 }
 
-Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes, const Cancellation* stop) {
+Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes, const Cancellation* stop,
+                                 Refusal refusal) {
   stop_by(stop);
-  Result<Plan> made = find_plan(limit_bytes);
+  Result<Plan> made = find_plan(limit_bytes, refusal);
   stop_by(nullptr);
   return made;
 }
 
-Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes) {
+// By the table's costs; null: there is none. With swap, or without where only that fits.
+Result<const Plan*> ModulePlanner::plan_by_table(std::int64_t limit_bytes) {
+  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner* const table, this->table());
+  table->ladder_->stop_by(stop_);
+  const Plan* plan = table->ladder_->best(limit_bytes);
+  PLIMSOLL_RETURN_IF_ERROR(check_stop());
+  if (plan != nullptr) return plan;
+  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner* const fewer, table->without_swap());
+  if (fewer != nullptr) plan = fewer->ladder_->best(limit_bytes);
+  PLIMSOLL_RETURN_IF_ERROR(check_stop());
+  return plan;
+}
+
+Status ModulePlanner::refuse(std::int64_t limit_bytes, Refusal refusal) {
+  if (refusal == Refusal::brief) {
+    return Status(StatusCode::resource_exhausted,
+                  fmt::format("make_plan: no plan fits the limit of {} bytes", limit_bytes));
+  }
+  const Floor floor = this->floor();
+  PLIMSOLL_RETURN_IF_ERROR(check_stop());
+  std::string message = fmt::format(
+      "make_plan: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
+      limit_bytes, floor.bytes, floor.culprit);
+  return Status::resource_exhausted(std::move(message), {limit_bytes, floor.bytes, floor.culprit});
+}
+
+// Whether a limit is kept at all is the table's to say, wherever memory is short: below the floor
+// measured times may lead to a plan, which is refused, and above it to a slower one than less
+// memory gets by the table. So it is asked first: what it refuses needs no search by other costs,
+// which would go down to the bottom, too.
+Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes, Refusal refusal) {
   const auto start = std::chrono::steady_clock::now();
+  constexpr std::size_t kFewOps = 1'000;
+  const bool is_first = options_.effort == Effort::first;
+  const bool is_short = graph_.ops.size() <= kFewOps || !ladder_->keeps_all(limit_bytes);
+  const Plan* other = nullptr;
+  if (limit_bytes != kUnlimited && !is_first && is_short &&
+      !options_.without.contains(Technique::table)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(other, plan_by_table(limit_bytes));
+    if (other == nullptr) return refuse(limit_bytes, refusal);
+  }
   const Plan* best = ladder_->best(limit_bytes);
   PLIMSOLL_RETURN_IF_ERROR(check_stop());
-  const bool is_first = options_.effort == Effort::first;
   if (is_first && best == nullptr) {
     return Status(
         StatusCode::resource_exhausted,
@@ -435,37 +474,15 @@ Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes) {
                     "find one)",
                     limit_bytes));
   }
-  // The table's plan, priced, where there is no other, and wherever it is cheap to find or the
-  // limit costs time: below the floor measured times may lead to a plan, which is refused, and
-  // above it to a slower one than less memory gets by the table.
-  constexpr std::size_t kFewOps = 1'000;
+  if (best == nullptr && other == nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(other, plan_by_table(limit_bytes));
+    if (other == nullptr) return refuse(limit_bytes, refusal);
+  }
   std::optional<Plan> by_table;
-  if (best == nullptr ||
-      (limit_bytes != kUnlimited && !is_first && !options_.without.contains(Technique::table) &&
-       (graph_.ops.size() <= kFewOps || best->predicted_seconds > best->unlimited_seconds))) {
-    PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
-    table->ladder_->stop_by(stop_);
-    const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
-    PLIMSOLL_RETURN_IF_ERROR(check_stop());
-    if (other == nullptr) {
-      PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner* const fewer, table->without_swap());
-      if (fewer != nullptr) other = fewer->ladder_->best(limit_bytes);
-      PLIMSOLL_RETURN_IF_ERROR(check_stop());
-    }
-    if (other == nullptr) {
-      const Floor floor = this->floor();
-      PLIMSOLL_RETURN_IF_ERROR(check_stop());
-      std::string message = fmt::format(
-          "make_plan: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
-          limit_bytes, floor.bytes, floor.culprit);
-      return Status::resource_exhausted(std::move(message),
-                                        {limit_bytes, floor.bytes, floor.culprit});
-    }
-    if (other != best) {
-      by_table = *other;
-      choose_copies(*by_table, options_);
-      price_plan(*by_table, cost_model_, options_);
-    }
+  if (other != nullptr && other != best) {
+    by_table = *other;
+    choose_copies(*by_table, options_);
+    price_plan(*by_table, cost_model_, options_);
   }
   // One that seems faster than running everything once is not taken for it.
   const bool is_better =

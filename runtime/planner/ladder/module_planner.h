@@ -30,9 +30,10 @@ class ModulePlanner {
   // The fastest plan under the limit. Where measured costs lead to none, the one that the built-in
   // table leads to, which is why the floor is the same whatever was measured.
   // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits; without them where only a
-  // first plan is looked for (Effort::first). CANCELLED as above: the planner is of no use any more
-  // then.
-  Result<Plan> plan(std::int64_t limit_bytes, const Cancellation* stop = nullptr);
+  // first plan is looked for (Effort::first), and where the refusal is to be brief. CANCELLED as
+  // above: the planner is of no use any more then.
+  Result<Plan> plan(std::int64_t limit_bytes, const Cancellation* stop = nullptr,
+                    Refusal refusal = Refusal::explained);
   Floor floor();
   Result<Plan> plan_with(const Chooser& choose) { return ladder_->plan_with(choose); }
 
@@ -42,7 +43,9 @@ class ModulePlanner {
 
   Status check_stop() const;
   void stop_by(const Cancellation* stop);
-  Result<Plan> find_plan(std::int64_t limit_bytes);
+  Result<Plan> find_plan(std::int64_t limit_bytes, Refusal refusal);
+  Result<const Plan*> plan_by_table(std::int64_t limit_bytes);
+  Status refuse(std::int64_t limit_bytes, Refusal refusal);
   Status choose_residency();
   void choose_aliases();
   void alias_by_size();
