@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   int rounds = 5;
   double scale = 0.5;
   std::string mode, folder, file;
-  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  line.add("workloads", names, "cnn, gpt, lstm, unet, gpt_scanned; none given: all");
   line.add("--rounds", rounds, "Fresh processes per figure", {.least = 1, .most = 1000});
   line.add("--scale", scale, "Multiplies the batches", {.positive = true});
   line.add_hidden("--child", mode);

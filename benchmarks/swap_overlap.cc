@@ -142,8 +142,9 @@ int main(int argc, char** argv) {
   bool json = false;
   CommandLine line("Which share of the time of transfers is hidden behind compute.",
                    "swap_overlap");
-  line.add("workloads", names,
-           "cnn, gpt, lstm, unet, dense_chain, tree_lstm, fixed_point; none given: all");
+  line.add(
+      "workloads", names,
+      "cnn, gpt, lstm, unet, gpt_scanned, dense_chain, tree_lstm, fixed_point; none given: all");
   line.add("--links", links, "Speeds of simulated links, in bytes per second");
   line.add("--folder", folder, "Where the spill file is made");
   line.add("--percents", options.percents, "Limits, as shares of the unlimited peak");

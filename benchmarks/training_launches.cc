@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   double scale = 1;
   plimsoll::benchmarks::CommandLine line(
       "Training steps in joint launches against kernel by kernel.", "training_launches");
-  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  line.add("workloads", names, "cnn, gpt, lstm, unet, gpt_scanned; none given: all");
   line.add("--scale", scale, "Multiplies the batches", {.positive = true});
   line.add("--warm-up", warm_up, "Pairs of steps before those that count",
            {.least = 1, .most = 1000});

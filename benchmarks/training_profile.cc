@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   double scale = 1;
   plimsoll::benchmarks::CommandLine line("Where training steps' time goes.", "training_profile");
-  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: cnn and gpt");
+  line.add("workloads", names, "cnn, gpt, lstm, unet, gpt_scanned; none given: cnn and gpt");
   line.add("--scale", scale, "Multiplies the batches", {.positive = true});
   line.add("--warm-up", options.warm_up, "Steps before those that count",
            {.least = 1, .most = 1000});
@@ -154,7 +154,8 @@ int main(int argc, char** argv) {
       const auto found = std::find_if(workloads.begin(), workloads.end(),
                                       [&](const auto& workload) { return workload.name == name; });
       if (found == workloads.end()) {
-        std::fprintf(stderr, "training_profile: '%s' is no workload (cnn, gpt, lstm, unet)\n",
+        std::fprintf(stderr,
+                     "training_profile: '%s' is no workload (cnn, gpt, lstm, unet, gpt_scanned)\n",
                      name.c_str());
         return 2;
       }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "benchmarks/training_steps/recurrent_network.h"
+#include "benchmarks/training_steps/scanned_language_model.h"
 #include "benchmarks/training_steps/segmentation_network.h"
 #include "examples/train_fashion_mnist/residual_network.h"
 #include "examples/train_text/language_model.h"
@@ -81,6 +82,18 @@ Training start_small_gpt(std::int64_t batch, std::int64_t layers) {
   return start_gpt(batch, options);
 }
 
+Training start_scanned_gpt(std::int64_t batch) {
+  nn::Initializer init(kSeed);
+  const ScannedLanguageModelOptions options;
+  return train(std::make_unique<ScannedLanguageModel>(options, init),
+               [batch, options](nn::Layer& network, std::int64_t step) {
+                 const Dims dims = {batch, options.context};
+                 return nn::cross_entropy(
+                     network(made_up_labels(dims, options.vocabulary, 2 * step)),
+                     made_up_labels(dims, options.vocabulary, 2 * step + 1));
+               });
+}
+
 Training start_lstm(std::int64_t batch, std::int64_t steps) {
   nn::Initializer init(kSeed);
   const RecurrentNetworkOptions options;
@@ -116,7 +129,8 @@ std::vector<Workload> training_workloads(double scale) {
   return {{"cnn", [n = batch(64)] { return start_cnn(n, 4); }},
           {"gpt", [n = batch(16)] { return start_small_gpt(n, 6); }},
           {"lstm", [n = batch(48)] { return start_lstm(n, 100); }},
-          {"unet", [n = batch(8)] { return start_unet(n); }}};
+          {"unet", [n = batch(8)] { return start_unet(n); }},
+          {"gpt_scanned", [n = batch(16)] { return start_scanned_gpt(n); }}};
 }
 
 std::vector<Workload> example_workloads() {

@@ -28,8 +28,8 @@ struct Workload {
   std::function<Training()> start;
 };
 
-// The CNN and the GPT of the examples, an LSTM unrolled over 100 steps, a U-Net; `scale` multiplies
-// the batch.
+// The CNN and the GPT of the examples, an LSTM unrolled over 100 steps, a U-Net, a GPT as a scan
+// over its layers; `scale` multiplies the batch.
 std::vector<Workload> training_workloads(double scale);
 
 // The CNN and the GPT as the examples train them when nothing is said: docs/benchmarks.md states
