@@ -72,6 +72,8 @@ const Contraction kConvolutions[] = {
      "window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01oi->b01f"},
     {"filter-gradient", "[4,6,6,3]", "[4,6,6,5]", "[3,3,3,5]",
      "window={size=6x6 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf"},
+    {"transposed-filter-gradient", "[2,4,3,3]", "[2,8,6,5]", "[3,2,3,5]",
+     "window={size=8x6 pad=1_2x1_1 lhs_dilate=2x2}, dim_labels=f01b_i01o->01bf"},
     {"1d", "[2,9,3]", "[4,3,5]", "[2,6,5]", "window={size=4}, dim_labels=b0f_0io->b0f"},
     {"3d", "[1,4,5,3,2]", "[2,2,2,2,3]", "[1,3,4,2,3]",
      "window={size=2x2x2}, dim_labels=b012f_012io->b012f"},

@@ -119,11 +119,13 @@ class Network {
     return op(Opcode::convolution, {x, filter}, attributes);
   }
 
-  // A filter's gradient: the features of `x` as the batch, its batch as the features.
+  // A filter's gradient: the features of `x` as the batch, its batch as the features. At times that
+  // of a transposed convolution, where `x` is dilated.
   Instruction* filter_gradient(Instruction* x) {
     const std::int64_t outputs = random_.between(1, 6);
-    Instruction* gradient =
-        parameter({batch_, outputs, size(x, places_.row), size(x, places_.column)});
+    const std::int64_t dilation = outputs % 3 == 0 ? 2 : 1;
+    Instruction* gradient = parameter(
+        {batch_, outputs, dilation * size(x, places_.row), dilation * size(x, places_.column)});
     ir::ConvolutionDimensions l;
     l.input_batch = places_.channel;
     l.input_feature = places_.batch;
@@ -140,6 +142,8 @@ class Network {
       ir::WindowDimension w;
       w.size = size(gradient, place);
       w.padding_low = w.padding_high = 1;
+      w.base_dilation = dilation;
+      w.padding_high += dilation - 1;
       attributes.window.push_back(w);
     }
     return op(Opcode::convolution, {x, gradient}, attributes);

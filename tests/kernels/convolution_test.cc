@@ -2,6 +2,7 @@
 #include <cmath>
 #include <span>
 
+#include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/products/product_loops.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "tests/kernels/kernel_harness.h"
@@ -242,6 +243,32 @@ TEST(Convolution, DepthwiseAndItsFilterGradientMatchTheDefinition) {
          {window(1, 1, 1), window(1, 1, 1)},
          1,
          16});
+}
+
+// The gradients of a first layer's filters, one of each example: all at once the library would pad
+// one channel to as many as a vector has lanes.
+TEST(Convolution, GroupsThatWouldBePaddedRunOneByOne) {
+  const auto gradients = [](std::int64_t examples, DType dtype) {
+    return Case{"f01b_i01o->01bf",
+                Shape(dtype, {examples, 24, 23, 1}),
+                Shape(dtype, {1, 12, 11, examples * 16}),
+                {window(1, 3, 3, 1, 2), window(1, 2, 3, 1, 2)},
+                examples};
+  };
+  Case halves = gradients(24, DType::f16);
+  halves.result = DType::f32;
+  EXPECT_EQ(check(gradients(24, DType::f32)), "onednn.convolution.forward.groupwise");
+  EXPECT_EQ(check(halves), "onednn.convolution.forward.groupwise.widened");
+  EXPECT_EQ(check(gradients(7, DType::f32)), "onednn.convolution.forward");
+  const Built built = build(gradients(24, DType::f32));
+  const auto kernel = *make_convolution(*built.instruction);
+  EXPECT_LT(kernel->workspace_bytes(), 24 * 12 * 11 * 16 * 4 * 4);
+  // Of an input, with the window reversed: each group's filters change places and layout.
+  check({"b01f_01io->b01f",
+         Shape(DType::f32, {2, 7, 7, 64}),
+         Shape(DType::f32, {9, 9, 2, 32}),
+         {window(1, 4, 4, 1, 1, true), window(1, 4, 4, 1, 1, true)},
+         32});
 }
 
 // As many images at once as take a few megabytes, here one of seven.
@@ -564,6 +591,11 @@ TEST(Convolution, SameBitsAtEveryThreadCount) {
                          Shape(DType::f32, {13, 12, 12, 16}),
                          Shape(DType::f32, {3, 3, 16, 32}),
                          {window(1, 1, 1), window(1, 1, 1)}},
+                        {"f01b_i01o->01bf",
+                         Shape(DType::f32, {24, 24, 23, 1}),
+                         Shape(DType::f32, {1, 12, 11, 24 * 16}),
+                         {window(1, 3, 3, 1, 2), window(1, 2, 3, 1, 2)},
+                         24},
                         {"f01b_i01o->01bf",
                          Shape(DType::f32, {13, 12, 12, 16}),
                          Shape(DType::f32, {13, 12, 12, 32}),

@@ -4,7 +4,7 @@
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/convolution_blocked.h"
 #include "kernels/cpu/contraction/convolution_bytes.h"
-#include "kernels/cpu/contraction/convolution_onednn.h"
+#include "kernels/cpu/contraction/convolution_library.h"
 #include "kernels/cpu/contraction/convolution_packed.h"
 #include "kernels/cpu/contraction/convolution_shape.h"
 #include "kernels/cpu/contraction/convolution_widened.h"
@@ -19,8 +19,7 @@ KernelResult make_convolution(const ir::Instruction& instruction) {
     if (ir::has_large_filters(instruction) && PackedConvolution::takes(c)) {
       return KernelResult(std::make_shared<PackedConvolution>(std::move(c)));
     }
-    auto kernel = std::make_shared<OnednnConvolution>(std::move(c));
-    if (kernel->prepare()) return KernelResult(std::move(kernel));
+    if (auto kernel = make_library_convolution(c)) return KernelResult(std::move(kernel));
   }
   if (auto kernel = make_byte_convolution(instruction)) return KernelResult(std::move(kernel));
   if (auto kernel = make_widened_convolution(instruction)) return KernelResult(std::move(kernel));

@@ -31,6 +31,8 @@ class OnednnConvolution final : public KernelBase,
   bool prepare();
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
+  // All of it on the calling thread, but for gradients of filters.
+  Status run_alone(const void* src, const void* weights, const void* dst, void* workspace) const;
 
   const device::InputPreparation* input_preparation() const override { return this; }
   int prepared_input() const override { return 1; }

@@ -145,6 +145,16 @@ Status OnednnConvolution::launch(device::Stream&, const device::KernelArguments&
   return writes_weights() ? finish_weights(out, arguments.workspace) : ok_status();
 }
 
+Status OnednnConvolution::run_alone(const void* src, const void* weights, const void* dst,
+                                    void* workspace) const {
+  return onednn::guarded(name().c_str(), [&] {
+    const void* const prepared = takes_prepared_ ? weights : prepare_weights(weights, workspace);
+    for (std::int64_t slot = 0; slot < slots_; ++slot) {
+      run_slot(slot, src, prepared, dst, workspace);
+    }
+  });
+}
+
 const void* OnednnConvolution::weights_of(const void* user, void* workspace) const {
   if (takes_prepared_) return user;
   if (weights_reorder_) return byte_offset(workspace, weights_at_);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/contraction/convolution_onednn.h"
+#include "kernels/cpu/contraction/convolution_library.h"
 #include "kernels/cpu/contraction/convolution_shape.h"
 #include "kernels/cpu/contraction/widened.h"
 #include "runtime/device/cpu/parallel.h"
@@ -134,9 +134,9 @@ std::shared_ptr<const device::Kernel> make_widened_convolution(const ir::Instruc
       {computation.add_parameter(0, is_all ? wide_shape(in) : with_images(in, images)),
        computation.add_parameter(1, wide_shape(filter))},
       {}, instruction.attributes());
-  for (LibraryConvolution& convolution : library_convolutions(*wide)) {
-    auto kernel = std::make_shared<OnednnConvolution>(std::move(convolution));
-    if (!kernel->prepare()) continue;
+  for (const LibraryConvolution& convolution : library_convolutions(*wide)) {
+    auto kernel = make_library_convolution(convolution);
+    if (kernel == nullptr) continue;
     return std::make_shared<WidenedConvolution>(instruction, images, std::move(kernel));
   }
   return nullptr;

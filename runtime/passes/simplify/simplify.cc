@@ -14,10 +14,10 @@ using ir::Shape;
 namespace {
 
 Instruction* simplify_one(Rewriter& rewriter, Instruction& at) {
-  for (const auto rule :
-       {simplify_structure, simplify_movement, simplify_slicing, simplify_scatter,
-        simplify_conversion, simplify_arithmetic, simplify_logic, simplify_windows,
-        simplify_products, select_branches, sink_broadcasts, fold_constants, fold_moves}) {
+  for (const auto rule : {simplify_structure, simplify_movement, simplify_slicing, simplify_scatter,
+                          simplify_conversion, simplify_arithmetic, simplify_logic,
+                          simplify_windows, simplify_products, simplify_convolutions,
+                          select_branches, sink_broadcasts, fold_constants, fold_moves}) {
     if (Instruction* with = rule(rewriter, at)) return with;
   }
   return nullptr;

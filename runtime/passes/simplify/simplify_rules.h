@@ -17,6 +17,8 @@ ir::Instruction* simplify_slicing(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_scatter(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_windows(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_products(Rewriter& rewriter, ir::Instruction& at);
+// Gradients of transposed convolutions' filters as those of plain ones.
+ir::Instruction* simplify_convolutions(Rewriter& rewriter, ir::Instruction& at);
 // Conditionals between cheap computations of elements as selects.
 ir::Instruction* select_branches(Rewriter& rewriter, ir::Instruction& at);
 ir::Instruction* simplify_structure(Rewriter& rewriter, ir::Instruction& at);
