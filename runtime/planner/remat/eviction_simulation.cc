@@ -166,11 +166,12 @@ bool EvictionSimulation::evictable(ValueId v) {
 
 double EvictionSimulation::score(ValueId v) {
   const OpId wanted = wanted_at(v);
+  scored_seconds_ = 0;
   if (wanted == kNever) return -1;
   const double bytes = static_cast<double>(problem_.values[v].bytes);
   double interval = static_cast<double>(wanted - now_);
   if (style_.weighted_interval) interval = weight_[wanted] - weight_[now_];
-  double cost = recompute_seconds(v, wanted);
+  double cost = scored_seconds_ = recompute_seconds(v, wanted);
   if (style_.cost_power != 1) cost = std::pow(cost, style_.cost_power);
   if (style_.interval_power != 1)
     interval = style_.interval_power == 0 ? 1 : std::pow(interval, style_.interval_power);
@@ -190,8 +191,10 @@ void EvictionSimulation::offer(ValueId v) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-void EvictionSimulation::evict(ValueId v) {
-  chain_seconds_[v] = recompute_seconds(v, now_);
+void EvictionSimulation::evict(ValueId v) { evict(v, recompute_seconds(v, now_)); }
+
+void EvictionSimulation::evict(ValueId v, double seconds) {
+  chain_seconds_[v] = seconds;
   resident_[v] = 0;
   used_ -= problem_.values[v].bytes;
   undefine_views(v);
@@ -248,7 +251,7 @@ bool EvictionSimulation::make_room(std::int64_t bytes) {
       std::push_heap(heap_.begin(), heap_.end());
       continue;
     }
-    evict(top.value);
+    evict(top.value, scored_seconds_);
   }
   return true;
 }

@@ -68,6 +68,7 @@ class EvictionSimulation {
   OpId wanted_at(ValueId v);
   void offer(ValueId v);
   void evict(ValueId v);
+  void evict(ValueId v, double seconds);
   void release(ValueId v);
   bool make_room(std::int64_t bytes);
   void undefine_views(ValueId v);
@@ -95,6 +96,7 @@ class EvictionSimulation {
   IdVector<ValueId, std::int32_t> next_, need_;
   IdVector<ValueId, std::uint32_t> version_;
   IdVector<ValueId, double> chain_seconds_;
+  double scored_seconds_ = 0;
   std::vector<Entry> heap_;
   IdVector<OpId, std::uint32_t> stamp_;
   IdVector<ValueId, std::uint32_t> value_stamp_;
