@@ -771,6 +771,49 @@ def factorization(users, items, width, batch):
     return step_of(loss, params, index, index, jnp.zeros(batch), optimizer=optax.adagrad(0.1))
 
 
+# -- convolutions whose gradients are no plain ones
+
+
+def volumes(side, widths):
+    """An autoencoder of volumes: strided convolutions down, transposed ones up."""
+    sizes = (1, *widths)
+    numbers = ("NDHWC", "DHWIO", "NDHWC")
+    params = dict(down=[normal(3, 3, 3, a, b) for a, b in zip(sizes, widths)],
+                  up=[normal(2, 2, 2, b, a) for a, b in zip(sizes, widths)])
+
+    def loss(p, x):
+        z = x
+        for w in p["down"]:
+            z = jax.nn.silu(lax.conv_general_dilated(z, w, (2, 2, 2), "SAME", dimension_numbers=numbers))
+        for i, w in reversed(list(enumerate(p["up"]))):
+            z = lax.conv_transpose(z, w, (2, 2, 2), "SAME", dimension_numbers=numbers)
+            z = jax.nn.silu(z) if i else z
+        return ((z - x) ** 2).mean()
+
+    return step_of(loss, params, jnp.zeros((2, side, side, side, 1)))
+
+
+def private(batch, side, channels):
+    """Gradients of every example by itself, clipped and summed, as differentially private training takes them."""
+    params = dict(a=normal(8, 8, 1, channels), b=normal(4, 4, channels, 2 * channels), c=normal(2 * channels, 10))
+    optimizer = optax.sgd(0.1)
+
+    def loss(p, x, label):
+        z = jax.nn.relu(conv(x[None], p["a"], 2))
+        z = jax.nn.relu(conv(z, p["b"], 2)).mean((0, 1, 2))
+        return cross_entropy((z @ p["c"])[None], label[None])
+
+    def step(p, state, x, labels):
+        grads = jax.vmap(jax.grad(loss), (None, 0, 0))(p, x, labels)
+        norms = jax.vmap(optax.global_norm)(grads)
+        scale = 1 / jnp.maximum(norms, 1)
+        mean = jax.tree.map(lambda g: jnp.tensordot(scale, g, 1) / batch, grads)
+        moves, state = optimizer.update(mean, state, p)
+        return optax.apply_updates(p, moves), state
+
+    return step, (params, optimizer.init(params), jnp.zeros((batch, side, side, 1)), jnp.zeros(batch, jnp.int32)), (0, 1)
+
+
 def steps():
     """Yields (name, maker); a maker returns (function, arguments, donated argument numbers)."""
     yield "llama scanned 6x128", lambda: llama(6, 128, 512, 4, 128, 8, 2)
@@ -811,3 +854,5 @@ def steps():
     yield "second order", lambda: second_order(512, 128)
     yield "heat equation, kept every 10", lambda: stencil(256, 100, 10)
     yield "matrix factorization", lambda: factorization(20000, 10000, 32, 4096)
+    yield "volumes, transposed", lambda: volumes(32, (16, 32))
+    yield "private gradients", lambda: private(96, 28, 16)
