@@ -200,9 +200,10 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
   if (expected_ == now && expected_runs_ == runs) return expectation_;
   const planner::Plan& plan = now->plan();
   expectation_ = {plan.predicted_seconds, plan.unlimited_seconds};
+  if (expected_ != now) unlimited_ = nullptr;
   if (runs > 0) {
     const planner::PlanOptions options = options_now();
-    if (expected_ != now) {
+    if (unlimited_ == nullptr) {
       planner::PlanOptions unlimited = at_limit(options, planner::kUnlimited);
       // The same plan as with more effort, and no wait for the background.
       unlimited.effort = planner::Effort::first;

@@ -216,6 +216,20 @@ TEST_F(BackgroundPlans, MayBeDestroyedBeforeAndWhilePlansAreMade) {
   }
 }
 
+// A report before anything was measured must not be the last word.
+TEST_F(BackgroundPlans, TheExpectationIsOfWhatWasMeasuredSince) {
+  const auto current = create(Effort::full, 1e9);  // times are taken, and change no plan
+  const auto now = current->next();
+  const planner::MeasuredCosts& costs = now->program().costs();
+  ASSERT_EQ(costs.runs(), 0);
+  EXPECT_EQ(current->expectation().seconds, now->plan().predicted_seconds);
+  for (int i = 0; i < 3; ++i) run(*current->next());
+  ASSERT_GT(costs.runs(), 0);
+  EXPECT_EQ(current->expectation().seconds, costs.seconds_of(now->plan(), with(Effort::full)));
+  EXPECT_NE(current->expectation().seconds, now->plan().predicted_seconds);
+  EXPECT_NE(current->expectation().unlimited_seconds, now->plan().unlimited_seconds);
+}
+
 TEST_F(BackgroundPlans, ManyThreadsRunWhilePlansAreMade) {
   const auto current = create(Effort::background, 1e-9);
   const ir::Literal expected = run(*current->get());

@@ -25,7 +25,7 @@ const ir::Instruction* convolution_of(const ir::Module& module) {
 // out.
 struct Dim {
   std::int64_t inputs = 0, outputs = 0, filter = 0;  // places
-  std::int64_t stride = 1, dilation = 1, low = 0;    // of the transposed convolution, and of the pad
+  std::int64_t stride = 1, dilation = 1, low = 0;  // of the transposed convolution, and of the pad
   // What the text needs behind, so that it gives a filter of that size.
   std::int64_t high() const {
     return (filter - 1) * dilation + outputs - ((inputs - 1) * stride + 1) - low;
@@ -34,8 +34,10 @@ struct Dim {
 
 std::string text_of(const Dim& a, const Dim& b) {
   return fmt::format(
-      "HloModule m\nENTRY e {{\n x = s32[2,{},{},3] parameter(0)\n g = s32[2,{},{},4] parameter(1)\n"
-      " ROOT r = s32[{},{},3,4] convolution(x, g), window={{size={}x{} stride={}x{} pad={}_{}x{}_{} "
+      "HloModule m\nENTRY e {{\n x = s32[2,{},{},3] parameter(0)\n g = s32[2,{},{},4] "
+      "parameter(1)\n"
+      " ROOT r = s32[{},{},3,4] convolution(x, g), window={{size={}x{} stride={}x{} "
+      "pad={}_{}x{}_{} "
       "lhs_dilate={}x{}}}, dim_labels=f01b_i01o->01bf\n}}\n",
       a.inputs, b.inputs, a.outputs, b.outputs, a.filter, b.filter, a.outputs, b.outputs,
       a.dilation, b.dilation, a.low, a.high(), b.low, b.high(), a.stride, b.stride);

@@ -55,8 +55,8 @@ Instruction* exchange_operands(Rewriter& rewriter, Instruction& at) {
     other.stride = w.stride;
     other.window_dilation = w.base_dilation;
     other.padding_low = (outputs - 1) * w.stride - w.padding_low;
-    other.padding_high = (outputs - 1) * w.stride + (inputs - 1) * w.base_dilation + 1 - size -
-                         other.padding_low;
+    other.padding_high =
+        (outputs - 1) * w.stride + (inputs - 1) * w.base_dilation + 1 - size - other.padding_low;
     if (inputs == 0 || outputs == 0 || other.padding_low < 0 ||
         other.padding_high <= -w.base_dilation) {
       return nullptr;
