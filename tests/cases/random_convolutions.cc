@@ -141,9 +141,8 @@ class Network {
     for (const std::int64_t place : {places_.row, places_.column}) {
       ir::WindowDimension w;
       w.size = size(gradient, place);
-      w.padding_low = w.padding_high = 1;
-      w.base_dilation = dilation;
-      w.padding_high += dilation - 1;
+      w.padding_low = 1;
+      w.padding_high = w.base_dilation = dilation;
       attributes.window.push_back(w);
     }
     return op(Opcode::convolution, {x, gradient}, attributes);

@@ -34,9 +34,9 @@ struct Dim {
 
 std::string text_of(const Dim& a, const Dim& b) {
   return fmt::format(
-      "HloModule m\nENTRY e {{\n x = s32[2,{},{},3] parameter(0)\n g = s32[2,{},{},4] "
+      "HloModule m\nENTRY e {{\n x = f32[2,{},{},3] parameter(0)\n g = f32[2,{},{},4] "
       "parameter(1)\n"
-      " ROOT r = s32[{},{},3,4] convolution(x, g), window={{size={}x{} stride={}x{} "
+      " ROOT r = f32[{},{},3,4] convolution(x, g), window={{size={}x{} stride={}x{} "
       "pad={}_{}x{}_{} "
       "lhs_dilate={}x{}}}, dim_labels=f01b_i01o->01bf\n}}\n",
       a.inputs, b.inputs, a.outputs, b.outputs, a.filter, b.filter, a.outputs, b.outputs,

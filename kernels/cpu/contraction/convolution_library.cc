@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kLeastGroups = 8;  // fewer leave threads without work
 constexpr std::int64_t kMostSlots = 16;
-// What padding may add is this many times the filters' bytes, and no less than these bytes.
+// What padding may add to the filters is this many times their bytes, and no less than these bytes.
 constexpr std::int64_t kMostGrowth = 4;
 constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20;
 
@@ -33,11 +33,9 @@ class GroupwiseConvolution final : public KernelBase {
         src_step_(all.src.dims[1] / groups_ * all.src.strides[1] * dtype_bytes(all.src.dtype)),
         dst_step_(all.dst.dims[1] / groups_ * all.dst.strides[1] * dtype_bytes(all.dst.dtype)),
         weights_step_(all.weights.strides[0] * dtype_bytes(all.weights.dtype)),
-        one_(std::move(one)) {
-    for (std::int64_t slot = 0; slot < slots_; ++slot) {
-      slot_bytes_ = aligned_bytes(one_->workspace_bytes());
-      reserve_workspace(slot_bytes_);
-    }
+        one_(std::move(one)),
+        slot_bytes_(aligned_bytes(one_->workspace_bytes())) {
+    reserve_workspace(slots_ * slot_bytes_);
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
@@ -63,7 +61,7 @@ class GroupwiseConvolution final : public KernelBase {
   bool is_forward_;
   std::int64_t src_step_, dst_step_, weights_step_;  // bytes from group to group
   std::shared_ptr<const OnednnConvolution> one_;
-  std::int64_t slot_bytes_ = 0;
+  std::int64_t slot_bytes_;
 };
 
 // Null where `whole` pads little, and for gradients of filters.
@@ -75,7 +73,7 @@ std::shared_ptr<const device::Kernel> make_groupwise(const LibraryConvolution& c
   }
   std::int64_t filters = dtype_bytes(convolution.weights.dtype);
   for (const std::int64_t size : convolution.weights.dims) filters *= size;
-  const std::int64_t added = whole.workspace_bytes() - filters;
+  const std::int64_t added = whole.library_filter_bytes() - filters;
   if (added < kLeastBytes || added < kMostGrowth * filters) return nullptr;
   auto one = std::make_shared<OnednnConvolution>(one_group_of(convolution));
   if (!one->prepare()) return nullptr;

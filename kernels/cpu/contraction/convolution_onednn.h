@@ -29,6 +29,8 @@ class OnednnConvolution final : public KernelBase,
 
   // False: the library has no fast code for this convolution.
   bool prepare();
+  // What the filters take as the library lays them out, padding included.
+  std::int64_t library_filter_bytes() const { return onednn::bytes_of(weights_); }
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
   // All of it on the calling thread, but for gradients of filters.

@@ -40,7 +40,7 @@ namespace {
 // What a proof may take where no time is given to plan in; some nanoseconds each.
 constexpr std::int64_t kLeastBoundSteps = 2'000'000, kMostBoundSteps = 60'000'000;
 constexpr std::int64_t kBoundStepsPerOp = 1'500;
-// In shorter programs all that is tried is searched.
+// In shorter computations all that is tried is searched.
 constexpr std::size_t kAllSearched = 64;
 // Of the work of packing, for a first plan.
 constexpr double kFirstPackEffort = 0.05;
@@ -56,8 +56,8 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
       movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
       may_overlap_(!fixed_order && options.policy == Policy::default_ &&
                    !options.without.contains(Technique::overlap)),
-      searches_late_(options.policy == Policy::default_ && options.planning_seconds <= 0 &&
-                     graph.ops.size() > kAllSearched),
+      searches_late_(options.policy == Policy::default_ && !is_first_ &&
+                     options.planning_seconds <= 0 && graph.ops.size() > kAllSearched),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   keep_hinted(problem_);
   find_constants();

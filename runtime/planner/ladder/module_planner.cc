@@ -458,10 +458,10 @@ Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes, Refusal refusal)
   const auto start = std::chrono::steady_clock::now();
   constexpr std::size_t kFewOps = 1'000;
   const bool is_first = options_.effort == Effort::first;
-  const bool is_short = graph_.ops.size() <= kFewOps || !ladder_->keeps_all(limit_bytes);
+  const bool asks_first =
+      limit_bytes != kUnlimited && !is_first && !options_.without.contains(Technique::table);
   const Plan* other = nullptr;
-  if (limit_bytes != kUnlimited && !is_first && is_short &&
-      !options_.without.contains(Technique::table)) {
+  if (asks_first && (graph_.ops.size() <= kFewOps || !ladder_->keeps_all(limit_bytes))) {
     PLIMSOLL_ASSIGN_OR_RETURN(other, plan_by_table(limit_bytes));
     if (other == nullptr) return refuse(limit_bytes, refusal);
   }
